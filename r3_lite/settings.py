@@ -1,0 +1,92 @@
+"""One frozen Settings, read from the environment: R3_* variables, and the names that r3 used."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from pydantic import AliasChoices, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from r3_lite.errors import InvalidParameters
+
+DATA_DIRECTORY = Path(platformdirs.user_data_dir("r3-lite", appauthor=False))
+CACHE_DIRECTORY = Path(platformdirs.user_cache_dir("r3-lite", appauthor=False))
+
+
+def _alias(*names: str) -> Any:
+    return Field(validation_alias=AliasChoices(*names))
+
+
+class Settings(BaseSettings):
+    """Everything a user can set. No .env file is read: a server starts in other people's project folders.
+
+    Relative paths are taken from the user's home folder, never from the working directory.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="R3_", env_ignore_empty=True, frozen=True, extra="ignore", populate_by_name=True
+    )
+
+    db_path: Path = DATA_DIRECTORY / "memories.db"
+    user_id: Annotated[str, _alias("R3_USER_ID", "MEM0_USER_ID")] = "default"
+    embedding_model: str | None = None
+    model_cache: Path = CACHE_DIRECTORY / "models"
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
+    intelligence: Annotated[Literal["full", "basic"], _alias("R3_INTELLIGENCE", "INTELLIGENCE_MODE")] = "full"
+    synchronous: Literal["full", "normal"] = "full"
+    journal_mode: Literal["auto", "wal", "delete"] = "auto"
+    busy_timeout: Annotated[float, Field(ge=0, le=600)] = 5.0
+    cache_max_size: Annotated[int, Field(ge=0)] = 10_000
+    import_roots: Annotated[tuple[Path, ...], NoDecode] = (Path.home(), Path(tempfile.gettempdir()))
+    demo: Annotated[bool, _alias("R3_DEMO", "DEMO_MODE")] = False
+    debug: Annotated[bool, _alias("R3_DEBUG", "DEBUG")] = False
+    quiet: Annotated[bool, _alias("R3_QUIET", "QUIET_MODE")] = True
+
+    @field_validator("intelligence", mode="before")
+    @classmethod
+    def _known_mode(cls, value: Any) -> Any:
+        # r3 knew more words for "everything on"; only "basic" means something else.
+        return "basic" if str(value).strip().lower() == "basic" else "full"
+
+    @field_validator("synchronous", "journal_mode", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.strip().lower() if isinstance(value, str) else value
+
+    @field_validator("debug", mode="before")
+    @classmethod
+    def _any_debug_word(cls, value: Any) -> Any:
+        # DEBUG belongs to many programs, which write patterns into it ("app:*"): that is on, not an error.
+        if isinstance(value, str):
+            return value.strip().lower() not in {"", "0", "false", "no", "off"}
+        return value
+
+    @field_validator("import_roots", mode="before")
+    @classmethod
+    def _split_paths(cls, value: Any) -> Any:
+        import os
+
+        return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
+
+    @field_validator("db_path", "model_cache", mode="after")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return Path.home() / value.expanduser()
+
+    @field_validator("import_roots", mode="after")
+    @classmethod
+    def _absolute_all(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple((Path.home() / path.expanduser()).resolve() for path in value)
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the environment once; `overrides` (field names) win over it.
+
+    Raises InvalidParameters that names each bad variable and what it may hold, without its value.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise InvalidParameters(f"A setting is not usable ({problems}). Correct or unset it.") from error
