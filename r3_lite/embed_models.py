@@ -1,0 +1,404 @@
+"""The embedding models themselves: the bundled one, those of fastembed's list, local folders; loading and fetching.
+
+One text (or one window of a long text) is one run of the model. The bundled int8 graph scales its activations over
+the whole batch, so in a batch a text's vector would depend on its neighbours; alone it is the same every time.
+
+Only `download` touches the network. Importing this module loads neither numpy nor onnxruntime nor fastembed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from filelock import FileLock
+
+from r3_lite.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from fastembed import TextEmbedding
+    from numpy.typing import NDArray
+    from tokenizers import Encoding, Tokenizer
+
+    Vectors = NDArray[np.float32]
+
+WEIGHTS = Path(__file__).parent / "weights"
+# Part of every fingerprint: raise it when pooling or windows change, so that stored vectors are made anew.
+RECIPE = 1
+OVERLAP = 32  # tokens that two neighbouring windows share
+MAX_WINDOW = 512  # tokens; attention takes memory with their square, however many a model would accept
+MAX_CHUNKS = 1024  # windows per text, about 1 MB of English; what comes after is found by keyword only
+BLOCK, BLOCK_OVERLAP = 16_000, 200  # characters tokenized at once; a tokenized megabyte takes 200 MB
+NETWORK_TIMEOUT = 10.0  # seconds until a silent model host counts as unreachable
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """Which vectors a model makes; two models with the same fingerprint make the same."""
+
+    name: str
+    dimension: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model that R3_EMBEDDING_MODEL can name; `present` models need no download."""
+
+    name: str
+    dimension: int
+    megabytes: int
+    present: bool
+    multilingual: bool
+
+
+class Model(Protocol):
+    """A loaded model; safe to call from several threads at once. Texts hold no lone surrogates."""
+
+    info: ModelInfo
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector (dimension,) of the first window."""
+
+    def embed_text(self, text: str) -> Vectors:
+        """Return the unit vectors (chunks, dimension) of all windows, at least one, at most MAX_CHUNKS."""
+
+
+@cache
+def bundled_info() -> ModelInfo:
+    """Return the bundled model's identity from its manifest, without loading it."""
+    manifest = _manifest()
+    return ModelInfo(manifest["name"], manifest["dimension"], _fingerprint(manifest["fingerprint"]))
+
+
+def is_bundled(name: str | None) -> bool:
+    """Return whether a setting means the bundled model: None, or its name."""
+    return name is None or name == bundled_info().name
+
+
+def open_model(name: str | None, cache_dir: Path) -> Model:
+    """Load a model from disk: None or the bundled name, a fastembed name, or a folder (absolute, `./…` or `~/…`).
+
+    Takes seconds and blocks. Raises ModelUnavailable with what to do; never uses the network.
+    """
+    if name is None or is_bundled(name):
+        try:
+            return BundledModel()
+        except Exception as error:
+            raise ModelUnavailable(
+                "The bundled embedding model cannot be loaded: reinstall r3-lite."
+            ) from error
+    if _is_folder(name):
+        return _open_folder(Path(name).expanduser())
+    return _open_cached(_listed(name), cache_dir)
+
+
+class BundledModel:
+    """The model in `weights`, on onnxruntime and tokenizers directly."""
+
+    def __init__(self) -> None:
+        from onnxruntime import InferenceSession, SessionOptions
+        from tokenizers import Tokenizer
+
+        self.info = bundled_info()
+        self._tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(_manifest()["window"], stride=OVERLAP)
+        options = SessionOptions()
+        # One thread means the caller's own: no pool that could spin. The arena would keep its peak for ever.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False
+        options.log_severity_level = 3
+        path = str(WEIGHTS / "model.onnx")
+        self._session = InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector (384,) of the first window."""
+        return self._embed_window(self._tokenizer.encode(text))
+
+    def embed_text(self, text: str) -> Vectors:
+        """Return the unit vectors (chunks, 384) of all windows."""
+        import numpy as np
+
+        return np.stack([self._embed_window(window) for window, _ in _windows(text, self._tokenizer)])
+
+    def _embed_window(self, window: Encoding) -> Vectors:
+        """Return the unit vector of the mean over the window's tokens, the pooling the model was trained with."""
+        return _unit(self._hidden(window).mean(axis=0))
+
+    def _hidden(self, window: Encoding) -> Vectors:
+        """Return the last layer (tokens, 384). The graph's other output, `layer_4`, serves word vectors."""
+        import numpy as np
+
+        ids = np.array([window.ids], np.int64)
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        hidden: Vectors = self._session.run(["last_hidden_state"], feed)[0][0]
+        return hidden
+
+
+class FastembedModel:
+    """A model of fastembed's list, or a local folder of that kind."""
+
+    def __init__(self, model: TextEmbedding, name: str, files: list[Path]) -> None:
+        self._model = model
+        self._tokenizer: Tokenizer | None = getattr(model.model, "tokenizer", None)
+        if self._tokenizer is not None:
+            window = min((self._tokenizer.truncation or {}).get("max_length", MAX_WINDOW), MAX_WINDOW)
+            self._tokenizer.enable_truncation(window, stride=min(OVERLAP, window // 4))
+        self.info = ModelInfo(name, len(self.embed_query("dimension")), _fingerprint(_digest(files)))
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the unit vector (dimension,) of the first window, with the model's prefix for queries."""
+        return _unit(next(iter(self._model.query_embed(text))))
+
+    def embed_text(self, text: str) -> Vectors:
+        """Return the unit vectors (chunks, dimension) of all windows, with the model's prefix for passages."""
+        import numpy as np
+
+        if self._tokenizer is None:
+            pieces = _word_windows(text)
+        else:
+            pieces = [piece for _, piece in _windows(text, self._tokenizer)]
+        return np.stack([_unit(vector) for vector in self._model.passage_embed(pieces, batch_size=1)])
+
+
+def download(model: str, cache_dir: Path) -> None:
+    """Fetch a model of fastembed's list into `cache_dir` and prove that it loads. The only use of the network.
+
+    A whole model is left alone and an unfinished one resumed; a broken one is removed, alone, and fetched once more.
+    Honours HF_ENDPOINT, HTTPS_PROXY and SSL_CERT_FILE; shows progress on a terminal only. Raises ModelUnavailable.
+    """
+    if is_bundled(model) or _is_folder(model):
+        open_model(model, cache_dir)
+        return
+    listed = _listed(model)
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with FileLock(cache_dir / "download.lock"):
+        if _cached_folder(listed, cache_dir) is None:
+            _fetch(listed, cache_dir)
+        try:
+            _open_cached(listed, cache_dir)
+        except ModelUnavailable:
+            shutil.rmtree(_repository_folder(listed, cache_dir))
+            _fetch(listed, cache_dir)
+            _open_cached(listed, cache_dir)
+
+
+def available_models(cache_dir: Path) -> list[ModelChoice]:
+    """Return the bundled model, then fastembed's list with what of it is in `cache_dir`."""
+    bundled = bundled_info()
+    size = sum(entry["bytes"] for entry in _manifest()["files"].values())
+    choices = [ModelChoice(bundled.name, bundled.dimension, round(size / 1e6), True, False)]
+    for listed in _text_embedding().list_supported_models():
+        if not listed["model"].startswith(LOCAL):
+            text = f"{listed['model']} {listed['description']}".lower()
+            choices.append(
+                ModelChoice(
+                    listed["model"],
+                    listed["dim"],
+                    round(listed["size_in_GB"] * 1000),
+                    present=_cached_folder(listed, cache_dir) is not None,
+                    multilingual="multilingual" in text or "multi-lingual" in text,
+                )
+            )
+    return choices
+
+
+def _open_cached(listed: dict[str, Any], cache_dir: Path) -> Model:
+    remedy = f"run `r3-lite models download {listed['model']}`."
+    folder = _cached_folder(listed, cache_dir)
+    if folder is None:
+        raise ModelUnavailable(f"The embedding model is not in the model cache: {remedy}")
+    try:
+        return _open_fastembed(listed, listed["model"], folder)
+    except Exception as error:
+        raise ModelUnavailable(f"The embedding model in the model cache is damaged: {remedy}") from error
+
+
+def _open_folder(folder: Path) -> Model:
+    try:
+        return _open_fastembed(_listed_folder(folder), folder.name, folder)
+    except Exception as error:
+        raise ModelUnavailable(
+            "The local embedding model cannot be loaded: its folder needs model.onnx, tokenizer.json and "
+            "tokenizer_config.json, all whole."
+        ) from error
+
+
+def _open_fastembed(listed: dict[str, Any], name: str, folder: Path) -> Model:
+    """Load a model with fastembed from a folder; with the folder given, fastembed looks for nothing elsewhere."""
+    model = _text_embedding()(
+        listed["model"],
+        threads=1,
+        providers=["CPUExecutionProvider"],
+        specific_model_path=str(folder),
+        local_files_only=True,
+        enable_cpu_mem_arena=False,
+    )
+    files = [folder / file for file in _model_files(listed)]
+    return FastembedModel(model, name, [*files, folder / "tokenizer.json"])
+
+
+def _text_embedding() -> type[TextEmbedding]:
+    """Import fastembed (one second) and return its text class."""
+    # Each model stays whole in a folder of its own, so that a broken one can be removed without harm to others.
+    os.environ.setdefault("HF_HUB_DISABLE_SHARED_BLOBS", "1")
+    from fastembed import TextEmbedding
+    from loguru import logger
+
+    logger.disable("fastembed")  # its messages go to stderr; errors reach the caller as ModelUnavailable
+    return TextEmbedding
+
+
+def _listed(name: str) -> dict[str, Any]:
+    """Return fastembed's description of a model. Raises ModelUnavailable for a name that it does not know."""
+    for listed in _text_embedding().list_supported_models():
+        if listed["model"].lower() == name.lower():
+            return listed
+    raise ModelUnavailable("R3_EMBEDDING_MODEL names no known model: `r3-lite models` lists the names.")
+
+
+LOCAL = "local/"
+_registering = threading.Lock()
+
+
+def _listed_folder(folder: Path) -> dict[str, Any]:
+    """Return fastembed's description of a local folder, registering it there where needed.
+
+    A folder that bears the name of a model in the list is that model, with its pooling and prefixes. Any other is
+    pooled as its 1_Pooling/config.json says, by default over the mean.
+    """
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    text_embedding = _text_embedding()
+    registered = LOCAL + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    with _registering:
+        for listed in text_embedding.list_supported_models():
+            same_name = listed["model"].split("/")[-1].lower() == folder.name.lower()
+            if listed["model"] == registered or (same_name and (folder / listed["model_file"]).is_file()):
+                return listed
+        pooling_file = folder / "1_Pooling" / "config.json"
+        pooling = json.loads(pooling_file.read_text("utf-8")) if pooling_file.is_file() else {}
+        names = ("model.onnx", "model_optimized.onnx", "model_quantized.onnx", "onnx/model.onnx")
+        text_embedding.add_custom_model(
+            registered,
+            pooling=PoolingType.CLS if pooling.get("pooling_mode_cls_token") else PoolingType.MEAN,
+            normalization=True,
+            # Asked for, but never used: the folder is given, and the dimension is measured.
+            sources=ModelSource(hf=registered),
+            dim=1,
+            model_file=next(name for name in names if (folder / name).is_file()),
+        )
+    return _listed(registered)
+
+
+def _is_folder(name: str) -> bool:
+    # A bare relative path could be a model's name: servers start in folders of other people's projects.
+    return name.startswith((".", "~")) or Path(name).is_absolute()
+
+
+def _model_files(listed: dict[str, Any]) -> list[str]:
+    return [listed["model_file"], *listed["additional_files"]]
+
+
+def _cached_folder(listed: dict[str, Any], cache_dir: Path) -> Path | None:
+    """Return the folder of a model's files in the cache, None unless all are there (their content is not read)."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found: str | object | None = None
+    for file in ["tokenizer.json", *reversed(_model_files(listed))]:
+        found = try_to_load_from_cache(listed["sources"]["hf"], file, cache_dir=cache_dir)
+        if not isinstance(found, str):
+            return None
+    return Path(str(found)).parents[len(Path(listed["model_file"]).parts) - 1]
+
+
+def _repository_folder(listed: dict[str, Any], cache_dir: Path) -> Path:
+    from huggingface_hub.file_download import repo_folder_name
+
+    return cache_dir / repo_folder_name(repo_id=listed["sources"]["hf"], repo_type="model")
+
+
+def _fetch(listed: dict[str, Any], cache_dir: Path) -> None:
+    """Fetch what is missing of a model; a file appears under its name only when it is whole."""
+    from huggingface_hub import model_info, snapshot_download
+    from huggingface_hub.utils import disable_progress_bars
+
+    if sys.stderr is None or not sys.stderr.isatty():
+        disable_progress_bars()
+    wanted = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"]
+    try:
+        # The one request with a time limit comes first: a host that accepts and never answers is found here.
+        model_info(listed["sources"]["hf"], timeout=NETWORK_TIMEOUT)
+        snapshot_download(
+            listed["sources"]["hf"], cache_dir=cache_dir, allow_patterns=[*wanted, *_model_files(listed)]
+        )
+    except Exception as error:
+        raise ModelUnavailable(
+            f"The model could not be downloaded ({type(error).__name__}): check the network, HTTPS_PROXY and "
+            "SSL_CERT_FILE, or point R3_EMBEDDING_MODEL at a local folder."
+        ) from error
+
+
+def _windows(text: str, tokenizer: Tokenizer) -> Iterator[tuple[Encoding, str]]:
+    """Yield at most MAX_CHUNKS overlapping windows of a text, each with the piece of text that it covers."""
+
+    def windows_of(block: str) -> Iterator[tuple[Encoding, str]]:
+        first = tokenizer.encode(block)
+        for window in [first, *first.overflowing]:
+            spans = [span for span in window.offsets if span[1]]
+            yield window, block[spans[0][0] : spans[-1][1]] if spans else block
+
+    return islice(chain.from_iterable(map(windows_of, _blocks(text))), MAX_CHUNKS)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Yield the text in overlapping blocks that a tokenizer takes with a few megabytes."""
+    for start in range(0, max(len(text) - BLOCK_OVERLAP, 1), BLOCK - BLOCK_OVERLAP):
+        yield text[start : start + BLOCK]
+
+
+def _word_windows(text: str, size: int = 200, overlap: int = 20) -> list[str]:
+    """Return at most MAX_CHUNKS overlapping windows of whole words, for a model that shows no tokenizer."""
+    words = text.split()
+    starts = range(0, max(len(words) - overlap, 1), size - overlap)
+    return [" ".join(words[start : start + size]) for start in starts[:MAX_CHUNKS]]
+
+
+def _unit(vector: NDArray[Any]) -> Vectors:
+    """Return the vector at unit length; one without direction becomes the first axis, as zero has no cosine."""
+    import numpy as np
+
+    length = np.linalg.norm(vector)
+    if not np.isfinite(length) or length == 0:
+        return np.eye(1, len(vector), dtype=np.float32)[0]
+    return (vector / length).astype(np.float32)
+
+
+def _digest(files: list[Path]) -> str:
+    digests = []
+    for path in files:
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return " ".join(digests)
+
+
+def _fingerprint(digest: str) -> str:
+    return hashlib.sha256(f"{digest} recipe {RECIPE}".encode()).hexdigest()
+
+
+@cache
+def _manifest() -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((WEIGHTS / "manifest.json").read_text(encoding="utf-8"))
+    return manifest
