@@ -5,16 +5,15 @@ No SQL and no algorithm: each tool hands its arguments to the engine and shapes 
 
 import asyncio
 import functools
-import inspect
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, Literal, TypeVar
 
-import anyio.to_thread
-from anyio import from_thread
+from anyio import CapacityLimiter, from_thread, to_thread
+from anyio.lowlevel import RunVar
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import CurrentContext, Depends
-from fastmcp.exceptions import ValidationError
+from fastmcp.exceptions import NotFoundError, ValidationError
 from fastmcp.server.lifespan import lifespan
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 from fastmcp.tools import ToolResult
@@ -37,25 +36,29 @@ When the user states something worth keeping, add_memory at once: one fact per m
 absolute dates instead of "he" and "tomorrow". If it corrects a memory, update_memory that one.
 Forget on request with delete_memory. Ids start with mem_."""
 
-# Threads that run tools. Each holds one connection to the file.
-WORKERS = 8
+# Threads that run tools; each holds one connection to the file. Those that may write wait for each other and for
+# other processes: they have threads of their own, so that no search, and not the transport, waits with them.
+READERS = WRITERS = 8
 # After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
 IDLE_START_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=BaseModel)
+_readers: RunVar[CapacityLimiter] = RunVar("r3_lite_readers")
+_writers: RunVar[CapacityLimiter] = RunVar("r3_lite_writers")
 
 
 @lifespan
 async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Engine]]:
     engine = Engine(load_settings())
-    anyio.to_thread.current_default_thread_limiter().total_tokens = WORKERS
+    _readers.set(CapacityLimiter(READERS))
+    _writers.set(CapacityLimiter(WRITERS))
     starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
     try:
         yield {"engine": engine}
     finally:
         starter.cancel()
-        await anyio.to_thread.run_sync(engine.close)
+        await to_thread.run_sync(engine.close)
 
 
 async def _engine(context: Context = CurrentContext()) -> Engine:
@@ -73,6 +76,8 @@ class _ReadableErrors(Middleware):
         try:
             result: ToolResult = await call_next(context)
             return result
+        except NotFoundError:
+            return failure(InvalidParameters("There is no tool of this name. Use one that tools/list names."))
         except (ValidationError, PydanticValidationError) as error:
             cause = error if isinstance(error, PydanticValidationError) else error.__cause__
             if not isinstance(cause, PydanticValidationError):
@@ -106,8 +111,11 @@ def tool(
     destructive: bool = False,
     idempotent: bool = False,
     open_world: bool = False,
-) -> Callable[[Callable[..., R]], Callable[..., ToolResult]]:
-    """Register a function as a tool: its model becomes structured content, `render_text` the text beside it."""
+) -> Callable[[Callable[..., R]], Callable[..., Awaitable[ToolResult]]]:
+    """Register a function as a tool: its model becomes structured content, `render_text` the text beside it.
+
+    The function runs on a worker thread and may block.
+    """
     hints = ToolAnnotations(
         read_only_hint=read_only,
         destructive_hint=destructive,
@@ -115,19 +123,23 @@ def tool(
         open_world_hint=open_world,
     )
 
-    def register(function: Callable[..., R]) -> Callable[..., ToolResult]:
-        @functools.wraps(function)
-        def answer(*args: Any, **kwargs: Any) -> ToolResult:
+    def register(function: Callable[..., R]) -> Callable[..., Awaitable[ToolResult]]:
+        def run(**arguments: Any) -> ToolResult:
             try:
-                result = function(*args, **kwargs)
+                result = function(**arguments)
+                return ToolResult(content=render_text(result), structured_content=result.model_dump(exclude_none=True))
             except R3Error as error:
                 return failure(error)
             except Exception as error:  # noqa: BLE001 - a traceback would carry the user's texts into the client's log
                 logger.error("%s failed: %s", function.__name__, type(error).__name__)
                 return failure(StorageError(f"An unexpected fault ({type(error).__name__}). Run health_check."))
-            return ToolResult(content=render_text(result), structured_content=result.model_dump(exclude_none=True))
 
-        mcp.tool(annotations=hints, description=inspect.getdoc(function))(answer)
+        @functools.wraps(function)
+        async def answer(**arguments: Any) -> ToolResult:
+            threads = _readers if read_only else _writers
+            return await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
+
+        mcp.tool(annotations=hints, description=" ".join((function.__doc__ or "").split()))(answer)
         return answer
 
     return register
