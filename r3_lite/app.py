@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 from pydantic import ValidationError as PydanticValidationError
 
 from r3_lite import __version__, arguments, models, render
-from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserId, null_means, published
+from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserId, null_means, published, whole
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, R3Error, StorageError
 from r3_lite.settings import load_settings
@@ -215,7 +215,12 @@ def update_memory(
     fact has changed, instead of adding a second one. Returns the memory as it is now; the old text stays in its
     history only."""
     record = engine.update(user_id, memory_id, content=content, metadata=metadata, priority=priority)
-    return models.UpdateResult.of(record, success=True, message="Updated")
+    (result,), cut = render.fit([models.UpdateResult.of(record, success=True, message="Updated")])
+    return (
+        result.model_copy(update={"message": "Updated\nIt is shortened here: get_memory shows it whole."})
+        if cut
+        else result
+    )
 
 
 @tool(render.searched, read_only=True, idempotent=True)
@@ -223,7 +228,7 @@ def search_memory(
     *,
     query: Annotated[arguments.Text, Field(description="A question or keywords, in plain words.")],
     user_id: UserId,
-    limit: Annotated[int, Field(ge=1, description="1 to 100."), null_means(10)] = 10,
+    limit: Annotated[int, whole(1, description="1 to 100."), null_means(10)] = 10,
     prefer_cache: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
     threshold: Annotated[float, Field(ge=0, le=1, description="Least score, 0 to 1."), null_means(0.0)] = 0.0,
@@ -265,8 +270,8 @@ def search_memory(
 def get_all_memories(
     *,
     user_id: UserId,
-    limit: Annotated[int, Field(ge=1, description="1 to 500."), null_means(100)] = 100,
-    offset: Annotated[int, Field(ge=0), null_means(0)] = 0,
+    limit: Annotated[int, whole(1, description="1 to 500."), null_means(100)] = 100,
+    offset: Annotated[int, whole(0, 10**9), null_means(0)] = 0,
     prefer_cache: Annotated[bool, null_means(True)] = True,
     include_cache_stats: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
@@ -326,15 +331,14 @@ def get_memory_history(
     *,
     memory_id: MemoryId,
     user_id: UserId,
-    limit: Annotated[int, Field(ge=1, description="Newest versions to show, up to 500."), null_means(50)] = 50,
+    limit: Annotated[int, whole(1, description="Newest versions to show, up to 500."), null_means(50)] = 50,
     engine: Engine = Depends(_engine),
 ) -> models.HistoryResult:
     """Show how a memory came to be what it is: every version with its text, metadata and time. Works for deleted
     memories too. Use it when the user asks what was known before. Changes nothing."""
     total, versions = engine.history(user_id, memory_id, min(limit, 500))
     entries, cut = render.fit_versions([models.HistoryEntry.of(version) for version in versions])
-    shown = "" if not cut else " Long texts are shortened or left out; ask with a smaller limit."
-    return models.HistoryResult(history=entries, message=f"{len(entries)} of {total} versions, oldest first.{shown}")
+    return models.HistoryResult(history=entries, message=render.history_message(total, len(entries), cut, limit))
 
 
 @tool(render.imported, open_world=True)
@@ -346,7 +350,7 @@ def import_memories(
     ],
     api_key: Annotated[arguments.OptionalText, OMITTED, published("string", "For mem0_api.")],
     user_id: UserId,
-    batch_size: Annotated[int, Field(ge=10, le=200), null_means(50)] = 50,
+    batch_size: Annotated[int, whole(10, 200), null_means(50)] = 50,
     priority: Annotated[arguments.PriorityOr, null_means("high")] = "high",
     skip_duplicates: Annotated[bool, null_means(True)] = True,
     engine: Engine = Depends(_engine),
