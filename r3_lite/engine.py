@@ -245,8 +245,17 @@ class Engine:
     def pending(self) -> tuple[dict[str, int], list[vectors.JobState]]:
         """Return the counts of unfinished work and its first jobs, oldest first."""
         with self.database.read() as connection:
-            space = self.indexer.space
-            return vectors.coverage(connection, space), vectors.job_states(connection, space, limit=20)
+            return self.coverage(connection), vectors.job_states(connection, self.indexer.space, limit=20)
+
+    def coverage(self, connection: apsw.Connection) -> dict[str, int]:
+        """Return {pending, failed, without_vector} over all users, in the caller's transaction.
+
+        A model that was never loaded has no jobs in the file yet: every memory without a vector is pending then.
+        """
+        counts = vectors.coverage(connection, self.indexer.space)
+        if self.indexer.space is None and self.encoder.state != "off":
+            counts["pending"] = counts["without_vector"]
+        return counts
 
     def _search(self, user: str, query: str, where: Clause, limit: int, threshold: float, dense: int | None) -> Found:
         warnings: list[str] = []
