@@ -53,9 +53,7 @@ def start(command: list[str], home: Path, db: Path | None) -> dict[str, float]:
     database = home / "memory.db"
     if db is not None:
         shutil.copyfile(db, database)
-    folders = {
-        name: str(home) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "APPDATA", "LOCALAPPDATA")
-    }
+    folders = {name: str(home) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "APPDATA", "LOCALAPPDATA")}
     environment = {**os.environ, **folders, "R3_DB_PATH": str(database)}
     started = time.perf_counter()
     with subprocess.Popen(
@@ -129,17 +127,13 @@ def table(result: dict[str, Any]) -> str:
     for mark in MARKS:
         row = result[mark]
         spread = f"{row['ratio_min']:.2f} to {row['ratio_max']:.2f}"
-        lines.append(
-            f"{mark:14} {row['empty_ms']:8.0f} {row['server_ms']:8.0f} {row['ratio']:7.3f}   {spread}"
-        )
+        lines.append(f"{mark:14} {row['empty_ms']:8.0f} {row['server_ms']:8.0f} {row['ratio']:7.3f}   {spread}")
     return "\n".join(lines)
 
 
 def main() -> None:
     """Read the command line, measure, print the table and write the JSON file if one is asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", nargs="*", default=[sys.executable, "-m", "r3_lite"])
     parser.add_argument("--starts", type=int, default=15, help="starts of each server (default: 15)")
     parser.add_argument("--db", type=Path, help="existing database, copied for each start")

@@ -140,9 +140,7 @@ def test_a_request_without_the_protocol_version_is_answered() -> None:
         b'{"jsonrpc":"2.0","id":1.5,"method":"ping","params":{"x":"\\ud83d"}}\n',
     ],
 )
-def test_a_line_that_nobody_waits_for_is_logged_and_left_out(
-    line: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_line_that_nobody_waits_for_is_logged_and_left_out(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert filtered(line, call("{}")) == [call("{}")]
     assert len(caplog.records) == 1
@@ -204,8 +202,7 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.text(st.characters(exclude_categories=()), max_size=3)
-            | st.sampled_from(["id", "name", "method"]),
+            st.text(st.characters(exclude_categories=()), max_size=3) | st.sampled_from(["id", "name", "method"]),
             inner,
             max_size=4,
         )
@@ -220,9 +217,7 @@ json_values = st.recursive(
     request_id=st.integers(-(10**17), 10**17) | st.text("abc-_ 09", max_size=8),
     id_first=st.booleans(),
 )
-def test_every_call_reaches_the_transport_with_its_id(
-    arguments: Any, request_id: int | str, id_first: bool
-) -> None:
+def test_every_call_reaches_the_transport_with_its_id(arguments: Any, request_id: int | str, id_first: bool) -> None:
     head: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id}
     rest = {"method": "tools/call", "params": {"name": "search", "arguments": arguments}}
     line = json.dumps(head | rest if id_first else rest | head).encode() + b"\n"
