@@ -26,7 +26,7 @@ from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserI
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, R3Error, StorageError
 from r3_lite.settings import load_settings
-from r3_lite.wire import UNREADABLE
+from r3_lite.wire import UNREADABLE, flat_schema
 
 INSTRUCTIONS = """\
 r3-lite is your long-term memory; it stays on the user's machine.
@@ -139,7 +139,11 @@ def tool(
             threads = _readers if read_only else _writers
             return await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
 
-        mcp.tool(annotations=hints, description=" ".join((function.__doc__ or "").split()))(answer)
+        mcp.tool(
+            annotations=hints,
+            description=" ".join((function.__doc__ or "").split()),
+            output_schema=flat_schema(function.__annotations__["return"]),
+        )(answer)
         return answer
 
     return register

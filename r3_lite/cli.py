@@ -159,9 +159,11 @@ def _serve(_args: argparse.Namespace, settings: "Settings") -> int:
     logs.configure(settings)
     if settings.demo:
         terminal.complain("demo: memories are kept in memory only and are gone when this process ends")
-    from r3_lite.app import mcp
-    from r3_lite.wire import guard_stdin
+    from r3_lite.wire import guard_stdin, light_session_state, quick_start
 
+    with quick_start():
+        from r3_lite.app import mcp
+    light_session_state(mcp)
     guard_stdin()
     mcp.run(transport="stdio", show_banner=False)
     return 0
@@ -171,8 +173,10 @@ def _demo(_args: argparse.Namespace, settings: "Settings") -> int:
     from r3_lite import logs
 
     logs.configure(settings)
-    from r3_lite.demo import run
+    from r3_lite.wire import quick_start
 
+    with quick_start():
+        from r3_lite.demo import run
     return run(terminal.console())
 
 
