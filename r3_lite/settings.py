@@ -104,7 +104,9 @@ def load_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        problems = "; ".join(f"{_variable(str(e['loc'][0]))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(
+            f"{_variable(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+        )
         raise InvalidParameters(f"A setting is not usable ({problems}). Correct or unset it.") from error
 
 
