@@ -87,9 +87,10 @@ def run(console: Console) -> int:
 
 async def _show(console: Console, path: Path, log: Path) -> list[str]:
     console.print(Text("r3-lite: memory for AI assistants, in one SQLite file", style="bold"))
+    others = set(psutil.Process().children())
     async with _server(console, path, log, "A client starts the server") as client:
         ids = await _store(console, client)
-        _kill_servers()
+        _kill(set(psutil.Process().children()) - others)
     console.print("Right after the last answer the server is killed, as by a power cut.\n")
     async with _server(console, path, log, "The client starts it again, on the same file") as client:
         await _until_indexed(client)
@@ -116,8 +117,8 @@ async def _server(console: Console, path: Path, log: Path, title: str) -> AsyncI
         yield client
 
 
-def _kill_servers() -> None:
-    for process in psutil.Process().children():
+def _kill(processes: set[psutil.Process]) -> None:
+    for process in processes:
         process.kill()
 
 

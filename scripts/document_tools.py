@@ -95,10 +95,10 @@ async def _tools() -> list[Tool]:
         return tools
 
 
-def main() -> int:
+def main(argv: list[str]) -> int:
     """Write the page, or check it, and return the exit code."""
     page = document(asyncio.run(_tools()))
-    if "--check" in sys.argv[1:]:
+    if "--check" in argv:
         current = TARGET.exists() and TARGET.read_text(encoding="utf-8") == page
         if not current:
             print("docs/tools.md is out of date: run `make docs`.", file=sys.stderr)
@@ -109,4 +109,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
