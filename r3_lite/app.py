@@ -5,16 +5,15 @@ No SQL and no algorithm: each tool hands its arguments to the engine and shapes 
 
 import asyncio
 import functools
-import inspect
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-import anyio.to_thread
-from anyio import from_thread
+from anyio import CapacityLimiter, from_thread, to_thread
+from anyio.lowlevel import RunVar
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import CurrentContext, Depends
-from fastmcp.exceptions import ValidationError
+from fastmcp.exceptions import NotFoundError, ValidationError
 from fastmcp.server.lifespan import lifespan
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 from fastmcp.tools import ToolResult
@@ -23,11 +22,11 @@ from pydantic import BaseModel, Field
 from pydantic import ValidationError as PydanticValidationError
 
 from r3_lite import __version__, arguments, models, render
-from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserId, null_means, published
+from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserId, null_means, published, whole
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, R3Error, StorageError
 from r3_lite.settings import load_settings
-from r3_lite.wire import UNREADABLE
+from r3_lite.wire import UNREADABLE, flat_schema, light_session_state
 
 INSTRUCTIONS = """\
 r3-lite is your long-term memory; it stays on the user's machine.
@@ -37,25 +36,29 @@ When the user states something worth keeping, add_memory at once: one fact per m
 absolute dates instead of "he" and "tomorrow". If it corrects a memory, update_memory that one.
 Forget on request with delete_memory. Ids start with mem_."""
 
-# Threads that run tools. Each holds one connection to the file.
-WORKERS = 8
+# Threads that run tools; each holds one connection to the file. Those that may write wait for each other and for
+# other processes: they have threads of their own, so that no search, and not the transport, waits with them.
+READERS = WRITERS = 8
 # After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
 IDLE_START_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=BaseModel)
+_readers: RunVar[CapacityLimiter] = RunVar("r3_lite_readers")
+_writers: RunVar[CapacityLimiter] = RunVar("r3_lite_writers")
 
 
 @lifespan
 async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Engine]]:
     engine = Engine(load_settings())
-    anyio.to_thread.current_default_thread_limiter().total_tokens = WORKERS
+    _readers.set(CapacityLimiter(READERS))
+    _writers.set(CapacityLimiter(WRITERS))
     starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
     try:
         yield {"engine": engine}
     finally:
         starter.cancel()
-        await anyio.to_thread.run_sync(engine.close)
+        await to_thread.run_sync(engine.close)
 
 
 async def _engine(context: Context = CurrentContext()) -> Engine:
@@ -73,6 +76,8 @@ class _ReadableErrors(Middleware):
         try:
             result: ToolResult = await call_next(context)
             return result
+        except NotFoundError:
+            return failure(InvalidParameters("There is no tool of this name. Use one that tools/list names."))
         except (ValidationError, PydanticValidationError) as error:
             cause = error if isinstance(error, PydanticValidationError) else error.__cause__
             if not isinstance(cause, PydanticValidationError):
@@ -88,6 +93,7 @@ mcp = FastMCP(
     middleware=[_ReadableErrors()],
     mask_error_details=True,
 )
+light_session_state(mcp)
 
 
 def failure(error: R3Error) -> ToolResult:
@@ -106,8 +112,11 @@ def tool(
     destructive: bool = False,
     idempotent: bool = False,
     open_world: bool = False,
-) -> Callable[[Callable[..., R]], Callable[..., ToolResult]]:
-    """Register a function as a tool: its model becomes structured content, `render_text` the text beside it."""
+) -> Callable[[Callable[..., R]], Callable[..., Awaitable[ToolResult]]]:
+    """Register a function as a tool: its model becomes structured content, `render_text` the text beside it.
+
+    The function runs on a worker thread and may block.
+    """
     hints = ToolAnnotations(
         read_only_hint=read_only,
         destructive_hint=destructive,
@@ -115,19 +124,27 @@ def tool(
         open_world_hint=open_world,
     )
 
-    def register(function: Callable[..., R]) -> Callable[..., ToolResult]:
-        @functools.wraps(function)
-        def answer(*args: Any, **kwargs: Any) -> ToolResult:
+    def register(function: Callable[..., R]) -> Callable[..., Awaitable[ToolResult]]:
+        def run(**arguments: Any) -> ToolResult:
             try:
-                result = function(*args, **kwargs)
+                result = function(**arguments)
+                return ToolResult(content=render_text(result), structured_content=result.model_dump(exclude_none=True))
             except R3Error as error:
                 return failure(error)
             except Exception as error:  # noqa: BLE001 - a traceback would carry the user's texts into the client's log
                 logger.error("%s failed: %s", function.__name__, type(error).__name__)
                 return failure(StorageError(f"An unexpected fault ({type(error).__name__}). Run health_check."))
-            return ToolResult(content=render_text(result), structured_content=result.model_dump(exclude_none=True))
 
-        mcp.tool(annotations=hints, description=inspect.getdoc(function))(answer)
+        @functools.wraps(function)
+        async def answer(**arguments: Any) -> ToolResult:
+            threads = _readers if read_only else _writers
+            return await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
+
+        mcp.tool(
+            annotations=hints,
+            description=" ".join((function.__doc__ or "").split()),
+            output_schema=flat_schema(get_type_hints(function)["return"]),
+        )(answer)
         return answer
 
     return register
@@ -203,7 +220,12 @@ def update_memory(
     fact has changed, instead of adding a second one. Returns the memory as it is now; the old text stays in its
     history only."""
     record = engine.update(user_id, memory_id, content=content, metadata=metadata, priority=priority)
-    return models.UpdateResult.of(record, success=True, message="Updated")
+    (result,), cut = render.fit([models.UpdateResult.of(record, success=True, message="Updated")])
+    return (
+        result.model_copy(update={"message": "Updated\nIt is shortened here: get_memory shows it whole."})
+        if cut
+        else result
+    )
 
 
 @tool(render.searched, read_only=True, idempotent=True)
@@ -211,7 +233,7 @@ def search_memory(
     *,
     query: Annotated[arguments.Text, Field(description="A question or keywords, in plain words.")],
     user_id: UserId,
-    limit: Annotated[int, Field(ge=1, description="1 to 100."), null_means(10)] = 10,
+    limit: Annotated[int, whole(1, description="1 to 100."), null_means(10)] = 10,
     prefer_cache: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
     threshold: Annotated[float, Field(ge=0, le=1, description="Least score, 0 to 1."), null_means(0.0)] = 0.0,
@@ -253,8 +275,8 @@ def search_memory(
 def get_all_memories(
     *,
     user_id: UserId,
-    limit: Annotated[int, Field(ge=1, description="1 to 500."), null_means(100)] = 100,
-    offset: Annotated[int, Field(ge=0), null_means(0)] = 0,
+    limit: Annotated[int, whole(1, description="1 to 500."), null_means(100)] = 100,
+    offset: Annotated[int, whole(0, 10**9), null_means(0)] = 0,
     prefer_cache: Annotated[bool, null_means(True)] = True,
     include_cache_stats: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
@@ -314,15 +336,14 @@ def get_memory_history(
     *,
     memory_id: MemoryId,
     user_id: UserId,
-    limit: Annotated[int, Field(ge=1, description="Newest versions to show, up to 500."), null_means(50)] = 50,
+    limit: Annotated[int, whole(1, description="Newest versions to show, up to 500."), null_means(50)] = 50,
     engine: Engine = Depends(_engine),
 ) -> models.HistoryResult:
     """Show how a memory came to be what it is: every version with its text, metadata and time. Works for deleted
     memories too. Use it when the user asks what was known before. Changes nothing."""
     total, versions = engine.history(user_id, memory_id, min(limit, 500))
     entries, cut = render.fit_versions([models.HistoryEntry.of(version) for version in versions])
-    shown = "" if not cut else " Long texts are shortened or left out; ask with a smaller limit."
-    return models.HistoryResult(history=entries, message=f"{len(entries)} of {total} versions, oldest first.{shown}")
+    return models.HistoryResult(history=entries, message=render.history_message(total, len(entries), cut, limit))
 
 
 @tool(render.imported, open_world=True)
@@ -334,7 +355,7 @@ def import_memories(
     ],
     api_key: Annotated[arguments.OptionalText, OMITTED, published("string", "For mem0_api.")],
     user_id: UserId,
-    batch_size: Annotated[int, Field(ge=10, le=200), null_means(50)] = 50,
+    batch_size: Annotated[int, whole(10, 200), null_means(50)] = 50,
     priority: Annotated[arguments.PriorityOr, null_means("high")] = "high",
     skip_duplicates: Annotated[bool, null_means(True)] = True,
     engine: Engine = Depends(_engine),

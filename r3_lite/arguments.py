@@ -4,10 +4,10 @@ Some clients refuse a schema with `anyOf` or a list of types, and some send an e
 out. So an optional argument is published as its one type, and null is taken as "not given".
 """
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import from_json
 
 Priority = Literal["critical", "high", "medium", "low"]
 
@@ -30,6 +30,11 @@ def null_means(default: Any) -> BeforeValidator:
     return BeforeValidator(lambda value: default if value is None else value)
 
 
+def whole(least: int, most: int | None = None, description: str | None = None) -> Any:
+    """Return the field of a whole number. It is published as "number", as r3 does: 10.0 and "10" are 10 too."""
+    return Field(ge=least, le=most, description=description, json_schema_extra={"type": "number"})
+
+
 def _json_object(value: Any) -> Any:
     parsed = _json_text(value, "{")
     if parsed is not None and not isinstance(parsed, dict):
@@ -45,14 +50,17 @@ def _json_list(value: Any) -> Any:
 
 
 def _json_text(value: Any, opening: str) -> Any:
-    """Parse text that looks like the JSON that is wanted; anything else is left for the type to refuse."""
+    """Parse text that looks like the JSON that is wanted; anything else is left for the type to refuse.
+
+    Not by the standard library: it takes half of a surrogate pair, which SQLite then refuses.
+    """
     if not isinstance(value, str):
         return value
     if not value.strip():
         return None
     try:
-        return json.loads(value) if value.lstrip().startswith(opening) else value
-    except (ValueError, RecursionError):
+        return from_json(value, allow_inf_nan=False) if value.lstrip().startswith(opening) else value
+    except ValueError:
         return value
 
 
@@ -62,7 +70,9 @@ def _word(value: Any) -> Any:
 
 
 def _joined_blocks(value: Any) -> Any:
-    """Return the text of a list of content blocks, the form in which clients hold their messages."""
+    """Return the text of a list of content blocks, the form in which clients hold their messages; null is empty."""
+    if value is None:
+        return ""
     if isinstance(value, list):
         return "\n".join(str(block.get("text", "")) for block in value if isinstance(block, dict))
     return value

@@ -301,3 +301,9 @@ def _storage_errors() -> Iterator[None]:
         raise StorageError(
             f"The database file cannot be used ({type(error).__name__}). Check the disk, or set R3_DB_PATH."
         ) from error
+    except apsw.Error as error:
+        # A table that another program changed or dropped, for one: the worker must survive it too.
+        raise StorageError(
+            f"The database does not do what was asked of it ({type(error).__name__}). Run health_check; "
+            "restore a backup."
+        ) from error

@@ -36,12 +36,17 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A search answer: the ranking, how it was made, what went wrong on the way, how many memories there are."""
+    """A search answer: the ranking, how it was made, how many memories there are, what the caller should know.
+
+    `note` says why keywords alone answered, `warning` what failed on the way, `others` how many other users have
+    memories where this one has none.
+    """
 
     ranking: search.Ranking
     mode: search.Mode
     source: Literal["cache", "storage"]
     total: int
+    note: str = ""
     warning: str = ""
     others: int = 0
 
@@ -167,13 +172,15 @@ class Engine:
         where = compile_filter(metadata_filter)
         dense = self._dense_space()
         key = (user, query, where[0], repr(where[1]), limit, threshold, dense)
-        generation = store.generation(self.database.connection(), user)
+        with self.database.read() as connection:
+            generation = store.generation(connection, user)
         cached: tuple[int, Found] | None = self.searches.get(key) if use_cache else None
         if cached is not None and cached[0] == generation:
             return replace(cached[1], source="cache")
         # The generation is read before the memories: a write in between leaves an entry that is never served.
         found = self._search(user, query, where, limit, threshold, dense)
-        if not found.warning:
+        # What an answer says about other users changes without this user's generation.
+        if found.total and not found.warning:
             self.searches.put(key, (generation, found))
         return found
 
@@ -199,7 +206,8 @@ class Engine:
         """Return how many memories the user has and, with `confirm`, remove them all in one transaction."""
         user = self.user(user_id)
         if not confirm:
-            return store.count(self.database.connection(), user)
+            with self.database.read() as connection:
+                return store.count(connection, user)
         with self.database.write() as connection:
             return store.delete_all(connection, user)
 
@@ -237,31 +245,43 @@ class Engine:
     def pending(self) -> tuple[dict[str, int], list[vectors.JobState]]:
         """Return the counts of unfinished work and its first jobs, oldest first."""
         with self.database.read() as connection:
-            space = self.indexer.space
-            return vectors.coverage(connection, space), vectors.job_states(connection, space, limit=20)
+            return self.coverage(connection), vectors.job_states(connection, self.indexer.space, limit=20)
+
+    def coverage(self, connection: apsw.Connection) -> dict[str, int]:
+        """Return {pending, failed, without_vector} over all users, in the caller's transaction.
+
+        A model that was never loaded has no jobs in the file yet: every memory without a vector is pending then.
+        """
+        counts = vectors.coverage(connection, self.indexer.space)
+        if self.indexer.space is None and self.encoder.state != "off":
+            counts["pending"] = counts["without_vector"]
+        return counts
 
     def _search(self, user: str, query: str, where: Clause, limit: int, threshold: float, dense: int | None) -> Found:
         warnings: list[str] = []
-        parsed = search.parse_query(query, store.authors(self.database.connection(), user))
+        with self.database.read() as connection:
+            parsed = search.parse_query(query, store.authors(connection, user))
         # The model runs before the snapshot is taken: no lock is held while it computes.
         vector = self._query_vector(parsed.dense_text, warnings) if dense is not None else None
         pool = max(search.POOL, limit)
         bm25: dict[int, float] = {}
         cosines: dict[int, float] = {}
         with self.database.read() as connection:
-            if parsed.terms:
-                expression = store.match_any(parsed.terms)
-                try:
-                    bm25 = store.keyword_matches(connection, expression, user, pool, where)
-                except (apsw.SQLError, apsw.CorruptError):
-                    warnings.append("The keyword index cannot be read: this answer comes from meaning alone.")
-            if vector is not None and dense is not None:
-                try:
+            by_keyword = by_meaning = True
+            try:
+                if parsed.terms:
+                    bm25 = store.keyword_matches(connection, store.match_any(parsed.terms), user, pool, where)
+            except (apsw.SQLError, apsw.CorruptError):
+                by_keyword = False
+                warnings.append("The keyword index cannot be read: this answer comes from meaning alone.")
+            try:
+                if vector is not None and dense is not None:
                     cosines = vectors.nearest(connection, dense, vector, user, where, pool)
                     cosines |= vectors.cosines(connection, dense, vector, [s for s in bm25 if s not in cosines])
-                except (apsw.SQLError, apsw.CorruptError):
-                    warnings.append("The vectors cannot be read: this answer comes from keywords alone.")
-            if len(warnings) > 1:
+            except (apsw.SQLError, apsw.CorruptError):
+                by_meaning = False
+                warnings.append("The vectors cannot be read: this answer comes from keywords alone.")
+            if not by_keyword and (vector is None or not by_meaning):
                 raise StorageError(
                     "Neither the keyword index nor the vectors can be read. Run health_check; restore a backup."
                 )
@@ -272,11 +292,21 @@ class Engine:
             self.indexer.mend()
         ranking = search.rank(parsed, records, cosines, bm25, limit=limit, threshold=threshold)
         mode: search.Mode = "hybrid" if vector is not None and (cosines or not bm25) else "keyword"
-        return Found(ranking, mode, "storage", total, " ".join(warnings), others)
+        note = self._why_keywords() if mode == "keyword" else ""
+        return Found(ranking, mode, "storage", total, note, " ".join(warnings), others)
 
     def _dense_space(self) -> int | None:
         """Return the space to search by meaning in, or None while only keywords can answer. Reads only."""
         return self.indexer.space if self.encoder.state == "ready" else None
+
+    def _why_keywords(self) -> str:
+        if self.encoder.state == "off":
+            return "Search goes by keyword: embeddings are switched off."
+        if self.encoder.state == "unavailable" or self.database.vector_error:
+            return "Search goes by keyword: health_check says why."
+        if self.encoder.state == "ready":
+            return "Search goes by keyword until the memories are embedded."
+        return "Search goes by keyword until the embedding model is loaded."
 
     def _query_vector(self, text: str, warnings: list[str]) -> bytes | None:
         try:
@@ -291,6 +321,8 @@ class Engine:
             self.indexer.ensure_space()
 
     def _index_now(self, seq: int) -> bool:
+        if self.encoder.state == "off":
+            return True
         if not self.encoder.wait_ready(MODEL_PATIENCE):
             return False
         try:
@@ -301,5 +333,9 @@ class Engine:
             return False
 
     def _is_indexed(self, seq: int) -> bool:
-        space = self.indexer.space
-        return space is not None and vectors.is_indexed(self.database.connection(), space, seq)
+        """Tell whether nothing is owed to a memory any more."""
+        if self.encoder.state == "off":
+            return True
+        with self.database.read() as connection:
+            space = self.indexer.space
+            return space is not None and vectors.is_indexed(connection, space, seq)

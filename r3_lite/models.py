@@ -2,7 +2,8 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from r3_lite.store import Record, Version
 from r3_lite.transfer import MAX_ERRORS_SHOWN, Tally
@@ -85,7 +86,8 @@ class MemoryPage(BaseModel):
     source: Literal["cache", "storage"]
     truncated: bool
     memories: list[Memory]
-    cache_stats: dict[str, Any] | None = None
+    # Left out when null; a null, or a default of null, in the schema makes some clients refuse it.
+    cache_stats: dict[str, Any] | SkipJsonSchema[None] = Field(default_factory=lambda: None)
     message: str
 
 

@@ -1,8 +1,10 @@
 """How results read: one compact text per tool for the model, and lists that stay under one ceiling. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from r3_lite.engine import Found
 from r3_lite.models import (
@@ -22,45 +24,62 @@ from r3_lite.models import (
 )
 from r3_lite.search import WEAK
 
-# Characters of text and structured content together in the answer of a list.
+# Characters of text and structured content together in the answer of a list, and what the frame around it takes.
 CEILING = 40_000
-# What a memory is shortened to in a list that would grow too long, and what its metadata may take there.
+_FRAME = 1_000
+# What a memory is shortened to, at the most, in a list that would grow too long, and its metadata there.
 SHORT_CONTENT = 400
 SHORT_METADATA = 600
+_SHORT_VALUE = 60
 # The structured part names a text twice (memory, content), the readable part once.
 _COPIES = 3
-_FRAME = 600
+# Ids, dates, names of fields and scores of one memory or version.
+_OVERHEAD = 600
 
 M = TypeVar("M", bound=Memory)
+B = TypeVar("B", bound=BaseModel)
 
 
 def fit(memories: Sequence[M]) -> tuple[list[M], bool]:
-    """Return as many memories as stay under the ceiling, long ones shortened, and whether anything was cut.
+    """Return as many memories as stay under the ceiling and whether anything was cut: nothing if all have room.
 
-    Shortened texts end in "…" and carry `_truncated` in their metadata. At least one memory is returned.
+    Where they have not, long texts are shortened and end in "…", large metadata keeps small values only, and
+    either is marked by `_truncated` in the metadata. At least one memory is returned.
     """
-    room = CEILING // max(len(memories), 1) - _FRAME
-    content_room = max(SHORT_CONTENT, room // _COPIES)
-    kept: list[M] = []
-    used = 0
-    cut = False
-    for memory in memories:
-        short = _shortened(memory, content_room)
-        cut = cut or short is not memory
-        used += len(json.dumps(short.model_dump(), ensure_ascii=False)) + len(_block(short))
-        if kept and used > CEILING:
-            return kept, True
+    return _fit(memories, _block, _shortened)
+
+
+def fit_versions(versions: Sequence[HistoryEntry]) -> tuple[list[HistoryEntry], bool]:
+    """Return the newest versions that stay under the ceiling, in the order given, and whether anything was cut."""
+    kept, cut = _fit(versions[::-1], _version, _shortened_version)
+    return kept[::-1], cut
+
+
+def _fit(items: Sequence[B], text: Callable[[B], str], shortened: Callable[[B, int], B]) -> tuple[list[B], bool]:
+    def size(item: B) -> int:
+        return _length(item.model_dump()) + _length(text(item))
+
+    room = CEILING - _FRAME
+    if sum(map(size, items)) <= room:
+        return list(items), False
+    share = max(SHORT_CONTENT, (room // len(items) - _OVERHEAD) // _COPIES)
+    kept: list[B] = []
+    for item in items:
+        short = shortened(item, share)
+        room -= size(short)
+        if kept and room < 0:
+            break
         kept.append(short)
-    return kept, cut
+    return kept, True
 
 
-def _shortened(memory: M, content_room: int) -> M:
-    content, metadata = memory.content, memory.metadata
-    if len(json.dumps(metadata, ensure_ascii=False)) > SHORT_METADATA:
-        metadata = {k: v for k, v in metadata.items() if isinstance(v, int | float | str) and len(str(v)) <= 60}
-        metadata = dict(list(metadata.items())[:8])
-    if len(content) > content_room:
-        content = content[: content_room - 1] + "…"
+def _length(value: Any) -> int:
+    """Return the characters that a value takes as JSON."""
+    return len(json.dumps(value, ensure_ascii=False))
+
+
+def _shortened(memory: M, room: int) -> M:
+    content, metadata = _short_text(memory.content, room), _short_metadata(memory.metadata)
     if content == memory.content and metadata == memory.metadata:
         return memory
     return memory.model_copy(
@@ -68,36 +87,36 @@ def _shortened(memory: M, content_room: int) -> M:
     )
 
 
-def fit_versions(versions: Sequence[HistoryEntry]) -> tuple[list[HistoryEntry], bool]:
-    """Return the newest versions that stay under the ceiling, long texts shortened, and whether anything was cut."""
-    room = max(SHORT_CONTENT, (CEILING // max(len(versions), 1) - _FRAME) // 2)
-    kept: list[HistoryEntry] = []
-    used = 0
-    cut = False
-    for version in reversed(versions):
-        short = version
-        if len(version.content) > room:
-            short = version.model_copy(update={"content": version.content[: room - 1] + "…"})
-            cut = True
-        used += len(json.dumps(short.model_dump(), ensure_ascii=False)) + len(_version(short))
-        if kept and used > CEILING:
-            return kept[::-1], True
-        kept.append(short)
-    return kept[::-1], cut
+def _shortened_version(entry: HistoryEntry, room: int) -> HistoryEntry:
+    content, metadata = _short_text(entry.content, room), _short_metadata(entry.metadata)
+    return entry.model_copy(update={"content": content, "metadata": metadata})
+
+
+def _short_text(text: str, room: int) -> str:
+    """Return the text, or as much of its beginning as takes `room` characters as JSON, if spread evenly."""
+    length = _length(text)
+    return text if length <= room else text[: room * len(text) // length - 1] + "…"
+
+
+def _short_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    if _length(metadata) <= SHORT_METADATA:
+        return metadata
+    small = [item for item in metadata.items() if isinstance(item[1], int | float | str)]
+    return dict([(key, value) for key, value in small if len(key) + len(str(value)) <= _SHORT_VALUE][:8])
 
 
 def search_message(found: Found, returned: int, hits: int, truncated: bool, limit: int) -> str:
     """Return the first line of a search answer; an empty one says why it may be empty."""
     notes = [found.warning] if found.warning else []
-    if found.mode == "keyword":
-        notes.append("By keyword only: the embedding model is not ready.")
+    if found.note:
+        notes.append(found.note)
     if limit > 100:
         notes.append("limit is at most 100.")
     if truncated:
         left_out = f" and {hits - returned} left out" if hits > returned else ""
         notes.append(f"Long memories are shortened{left_out}: use get_memory, or a smaller limit.")
     if returned:
-        return " ".join([f"{returned} of {found.total} memories", *notes])
+        return " ".join([f"{returned} of {found.total} memories.", *notes])
     if found.total:
         below = f"; {found.ranking.below} candidates were too weak" if found.ranking.below else ""
         reason = f"None of this user's {found.total} memories matches{below}. Try other words."
@@ -122,11 +141,21 @@ def page_message(total: int, offset: int, returned: int, truncated: bool, limit:
     return " ".join(notes)
 
 
+def history_message(total: int, returned: int, cut: bool, limit: int) -> str:
+    """Return the first line of a history: how many versions are shown, of how many."""
+    notes = [f"{returned} of {total} versions, oldest first."]
+    if limit > 500:
+        notes.append("limit is at most 500.")
+    if cut:
+        notes.append("Long ones are shortened or left out: ask with a smaller limit.")
+    return " ".join(notes)
+
+
 def added(result: AddResult) -> str:
     """Text of add_memory."""
     lines = ["Already saved" if result.duplicate else "Saved", f"id: {result.memory_id}"]
     if result.indexing == "pending":
-        lines.append("Found by keyword now, by meaning in a moment.")
+        lines.append("Found by keyword now, by meaning as soon as it is embedded.")
     if result.similar:
         lines.append("Similar memories that say something else (update or delete them if this one corrects them):")
         lines += [f"- {s.id} ({s.score:.2f}): {line(s.memory)}" for s in result.similar]
