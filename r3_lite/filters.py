@@ -53,8 +53,6 @@ def _has_operators(value: Any) -> bool:
 
 
 def _condition(key: str, operator: str, value: Any) -> Clause:
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise InvalidParameters("metadata_filter: a number is larger than 64 bits can hold. Use a smaller one.")
     column = {"created_at": _time, "updated_at": _time, "priority": _priority}.get(key)
     if operator == "$exists":
         if not isinstance(value, bool):

@@ -59,7 +59,7 @@ def _number(value: Any) -> bool:
 def holds(metadata: dict[str, Any], key: str, operator: str, wanted: Any) -> bool:
     """What a condition means, written down once more in Python."""
     if operator == "$exists":
-        return (key in metadata) == wanted
+        return (key in metadata) is wanted
     if operator == "$ne":
         return not holds(metadata, key, "$eq", wanted)
     if operator == "$in":
@@ -76,7 +76,7 @@ def holds(metadata: dict[str, Any], key: str, operator: str, wanted: Any) -> boo
 def _compare(value: Any, operator: str, wanted: Any) -> bool:
     if not (isinstance(value, str) and isinstance(wanted, str)) and not (_number(value) and _number(wanted)):
         return False
-    order = (value > wanted) - (value < wanted)
+    order: int = (value > wanted) - (value < wanted)
     return {"$gt": order > 0, "$gte": order >= 0, "$lt": order < 0, "$lte": order <= 0}[operator]
 
 
