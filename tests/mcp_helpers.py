@@ -27,6 +27,8 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
     """Return the environment of a server that keeps everything below `folder` and loads no model unless told so."""
     foreign = {key: value for key, value in os.environ.items() if not key.startswith(_OWN_VARIABLES)}
     own = {"HOME": str(folder), "R3_DB_PATH": str(folder / "memories.db"), "R3_INTELLIGENCE": "basic"}
+    # No test cuts the power: only that needs a wait for the disk at every commit.
+    own["R3_SYNCHRONOUS"] = "normal"
     return foreign | own | settings
 
 
