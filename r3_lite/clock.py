@@ -4,14 +4,17 @@ import re
 import secrets
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-# 2 ** 53 - 1 milliseconds and the years datetime can hold: anything else is not a date.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The last second that datetime can hold. From 1e11 on a number is milliseconds (in seconds: the year 5138).
 _MAX_EPOCH_SECONDS = 253_402_300_799
+_FIRST_MILLISECONDS = 100_000_000_000
 
 # 11 base-32 digits of microseconds since 1970 (good until the year 3111), then 60 random bits.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LAST_MICROSECOND = 32**11 - 1
 ID_PATTERN = re.compile(r"mem_[0-9a-hjkmnp-tv-z]{23}")
 _lock = threading.Lock()
 _last_microsecond = 0
@@ -33,8 +36,10 @@ def parse_time(value: Any) -> datetime | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        seconds = value / 1000 if abs(value) > 1e11 else value
-        return datetime.fromtimestamp(seconds, UTC) if 0 <= seconds <= _MAX_EPOCH_SECONDS else None
+        # Compared before it is divided: JSON knows integers that no float can hold.
+        if not 0 <= value <= _MAX_EPOCH_SECONDS * 1000:
+            return None
+        return _EPOCH + (timedelta(milliseconds=value) if value > _FIRST_MILLISECONDS else timedelta(seconds=value))
     if not isinstance(value, str):
         return None
     try:
@@ -53,7 +58,8 @@ def new_id(created_at: str | None = None) -> str:
     global _last_microsecond
     if created_at is not None:
         moment = parse_time(created_at) or datetime.now(UTC)
-        microsecond = max(int(moment.timestamp() * 1_000_000), 0)
+        # Whole numbers: a float of seconds is off by a microsecond for later years.
+        microsecond = min(max((moment - _EPOCH) // timedelta(microseconds=1), 0), _LAST_MICROSECOND)
     else:
         with _lock:
             microsecond = _last_microsecond = max(time.time_ns() // 1000, _last_microsecond + 1)

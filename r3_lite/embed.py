@@ -48,12 +48,10 @@ class Encoder:
     """Owns one embedding model.
 
     `model`: None for the bundled one, the name of a fastembed model in `cache_dir`, or a local folder.
-    `threads`: how many texts `embed_texts` works on at once; each takes one core, and nothing spins when idle.
+    `threads`: how many texts a call of `embed_texts` works on at once; each takes one core. Idle takes none.
     """
 
-    def __init__(
-        self, model: str | None = None, *, cache_dir: Path, threads: int = 1, enabled: bool = True
-    ) -> None:
+    def __init__(self, model: str | None = None, *, cache_dir: Path, threads: int = 1, enabled: bool = True) -> None:
         self._name = model
         self._cache_dir = cache_dir
         self._threads = threads
@@ -77,7 +75,7 @@ class Encoder:
 
     @property
     def info(self) -> ModelInfo | None:
-        """The model's identity: known at once for the bundled model, after loading for others, None until then."""
+        """The model's identity: known at once for the bundled model; for others None until it is loaded."""
         if self._model is not None:
             return self._model.info
         return bundled_info() if is_bundled(self._name) else None
@@ -85,8 +83,8 @@ class Encoder:
     def load_in_background(self) -> None:
         """Start to load on a daemon thread and return at once; never raises, see `state` and `last_error`.
 
-        Does nothing while loading, ready or off. After a failure it tries again, at most once a minute, so that a
-        running server picks up a model that was downloaded meanwhile.
+        Does nothing while loading, ready or off. After a failure it tries again, at most once a minute, so
+        that a running server picks up a model that was downloaded meanwhile.
         """
         with self._changed:
             too_early = self._state == "unavailable" and time.monotonic() < self._retry_at
@@ -110,7 +108,7 @@ class Encoder:
         self._load()
 
     def wait_ready(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds until the model is ready; False early when it is off or unavailable."""
+        """Wait at most `timeout` seconds for the model; False, early where it is off or unavailable."""
         with self._changed:
             self._changed.wait_for(lambda: self._state in ("ready", "unavailable", "off"), timeout)
             return self._state == "ready"
@@ -135,8 +133,8 @@ class Encoder:
     def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vectors (chunks, dimension) of each text, in the order given.
 
-        A text has one vector per window of the model, at least one, at most 1024 (about 1 MB of English). Raises
-        ModelUnavailable while the model is not ready.
+        A text has one vector per window of the model, at least one, at most 1024 (about 1 MB of English).
+        Raises ModelUnavailable while the model is not ready.
         """
         model = self._ready_model()
         prepared = [_encodable(text) for text in texts]

@@ -88,5 +88,10 @@ def load_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(f"{_variable(str(e['loc'][0]))}: {e['msg']}" for e in error.errors())
         raise InvalidParameters(f"A setting is not usable ({problems}). Correct or unset it.") from error
+
+
+def _variable(place: str) -> str:
+    """Return the variable behind the place of a validation error: a field's name, or an alias, which is one already."""
+    return place if place.isupper() else f"R3_{place.upper()}"

@@ -1,13 +1,17 @@
-"""What stands between the standard input of the process and FastMCP: every request gets an answer.
+"""What FastMCP needs around it: a standard input on which every request gets an answer, and a quick start.
 
-The transport of the MCP library drops a line that it cannot parse, and the client waits for its time-out.
-It also replaces broken UTF-8 silently, reads NaN, and sees no signal while it waits for input. `guard_stdin`
-puts a filter in front: a thread reads the real standard input and hands on good lines byte for byte. A line
-that cannot be read becomes a request of the same id and tool whose only argument, `unreadable`, is the
-reason; the server answers it like any other wrong argument. Content is refused rather than mended, so that
-what is stored is never silently different from what was sent.
+Input. The transport of the MCP library drops a line that it cannot parse, and the client waits for its
+time-out. It also replaces broken UTF-8 silently, reads NaN, and sees no signal while it waits for input.
+`guard_stdin` puts a filter in front: a thread reads the real standard input and hands on good lines byte for
+byte. A line that cannot be read becomes a request of the same id and tool whose only argument, `unreadable`,
+is the reason; the server answers it like any other wrong argument. Content is refused rather than mended, so
+that what is stored is never silently different from what was sent.
+
+Start. `quick_start`, `light_session_state` and `flat_schema` spare what an import of FastMCP and its first
+`tools/list` cost beyond need.
 """
 
+import gc
 import logging
 import math
 import os
@@ -15,10 +19,15 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pydantic_core import from_json, to_json
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
+    from pydantic import BaseModel
 
 MAX_LINE = 16 * 1024 * 1024
 """Longest line in bytes. The tools' own limits are lower; this one bounds the memory that a line can take."""
@@ -49,6 +58,12 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 # A quote within a JSON string is escaped, so this finds keys of objects and never a piece of a text.
 _MEMBER = re.compile(rb'"(id|method|name)"\s*:\s*("(?:[ !#-\[\]-~]|\\/)*+"|-?\d{1,18}(?=[\s,}]))')
 _DEPTH = {b"id": 1, b"method": 1, b"name": 2}
+
+_FASTMCP_SETTINGS = {
+    "FASTMCP_ENV_FILE": os.devnull,
+    "FASTMCP_LOG_LEVEL": "WARNING",
+    "FASTMCP_ENABLE_RICH_LOGGING": "false",
+}
 
 _logger = logging.getLogger(__name__)
 
@@ -217,3 +232,78 @@ def _opened(text: bytes) -> int:
     """Return the brackets opened minus those closed in a piece of JSON that starts outside a string."""
     bare = _STRING.sub(b"", text)
     return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
+
+
+@contextmanager
+def quick_start() -> Iterator[None]:
+    """Import FastMCP and build the server in this context: sooner, and whatever folder the process starts in.
+
+    The garbage collector rests, for an import makes few cycles and many objects that stay; those are then
+    frozen, which spares later collections too. FastMCP does not read a `.env` file of the working directory,
+    which belongs to somebody else's project and can even stop it, and logs from WARNING on in plain lines.
+    Variables that the user has set win. Changes the process: call it once, in the command that serves.
+    """
+    for name, value in _FASTMCP_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+class _SessionState:
+    """The state that tools set through their Context, kept as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+
+    async def get(self, key: str) -> Any:
+        """Return the value of `key`, or None."""
+        return self._values.get(key)
+
+    async def put(self, key: str, value: Any, ttl: float | None = None) -> None:
+        """Keep `value`; `ttl` is accepted and ignored."""
+        self._values[key] = value
+
+    async def delete(self, key: str) -> None:
+        """Forget `key`, if it is there."""
+        self._values.pop(key, None)
+
+
+def light_session_state(server: "FastMCP") -> None:
+    """Give `server` a plain dictionary for its session state, before it serves.
+
+    FastMCP asks its state store for visibility rules at every list and call, and wraps each store, even one
+    passed as `session_state_store`, in an adapter that is slow to import. The name set here is private to
+    FastMCP: should it go, FastMCP makes its own store and only the time is lost.
+    """
+    vars(server)["_FastMCP__state_store"] = _SessionState()
+
+
+def flat_schema(model: "type[BaseModel]") -> dict[str, Any]:
+    """Return the JSON schema of `model` as it is serialised, with no reference in it and no generated title.
+
+    Passed as `output_schema=`, it spares FastMCP its resolver of references, which imports an HTTP client,
+    and it spares readers the titles. `model` must not contain itself: RecursionError if it does.
+    """
+    schema = model.model_json_schema(mode="serialization")
+    definitions = schema.pop("$defs", {})
+
+    def flat(node: Any) -> Any:
+        if isinstance(node, list):
+            return [flat(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            node = definitions[node["$ref"].removeprefix("#/$defs/")] | node
+        # A property may be called title too: its value is a schema and no text.
+        return {
+            key: flat(value)
+            for key, value in node.items()
+            if key != "$ref" and not (key == "title" and isinstance(value, str))
+        }
+
+    result: dict[str, Any] = flat(schema)
+    return result

@@ -1,4 +1,4 @@
-"""The filter before the transport: what passes, what is mended, what is refused, and how the process ends."""
+"""What passes the filter before the transport and what does not; how a process ends; what a start spares."""
 
 import io
 import json
@@ -14,9 +14,10 @@ import mcp_types
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
 from r3_lite import wire
-from r3_lite.wire import UNREADABLE, readable_lines
+from r3_lite.wire import UNREADABLE, flat_schema, readable_lines
 
 
 def call(arguments: str, request_id: str = "7") -> bytes:
@@ -139,9 +140,7 @@ def test_a_request_without_the_protocol_version_is_answered() -> None:
         b'{"jsonrpc":"2.0","id":1.5,"method":"ping","params":{"x":"\\ud83d"}}\n',
     ],
 )
-def test_a_line_that_nobody_waits_for_is_logged_and_left_out(
-    line: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_line_that_nobody_waits_for_is_logged_and_left_out(line: bytes, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert filtered(line, call("{}")) == [call("{}")]
     assert len(caplog.records) == 1
@@ -203,8 +202,7 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.text(st.characters(exclude_categories=()), max_size=3)
-            | st.sampled_from(["id", "name", "method"]),
+            st.text(st.characters(exclude_categories=()), max_size=3) | st.sampled_from(["id", "name", "method"]),
             inner,
             max_size=4,
         )
@@ -219,9 +217,7 @@ json_values = st.recursive(
     request_id=st.integers(-(10**17), 10**17) | st.text("abc-_ 09", max_size=8),
     id_first=st.booleans(),
 )
-def test_every_call_reaches_the_transport_with_its_id(
-    arguments: Any, request_id: int | str, id_first: bool
-) -> None:
+def test_every_call_reaches_the_transport_with_its_id(arguments: Any, request_id: int | str, id_first: bool) -> None:
     head: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id}
     rest = {"method": "tools/call", "params": {"name": "search", "arguments": arguments}}
     line = json.dumps(head | rest if id_first else rest | head).encode() + b"\n"
@@ -299,40 +295,128 @@ def test_a_closed_standard_error_is_not_taken_by_the_input() -> None:
 
 SERVER = """
 import subprocess, sys
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
-from r3_lite.wire import guard_stdin
-server = FastMCP("test")
-@server.tool
+from pydantic import BaseModel
+from r3_lite.wire import flat_schema, guard_stdin, light_session_state
+
+class Item(BaseModel):
+    name: str
+
+class Result(BaseModel):
+    items: list[Item]
+
 def add_memory(content: str = "", unreadable: str = "") -> str:
     if unreadable:
         raise ToolError(unreadable)
     print("noise")
     child = subprocess.run([sys.executable, "-c", "print('noise'); input()"])
     return f"{content} {child.returncode}"
+
+async def loaded(ctx: Context) -> Result:
+    calls = (await ctx.get_state("calls") or 0) + 1
+    await ctx.set_state("calls", calls)
+    if calls == 2:
+        await ctx.delete_state("calls")
+    names = [name for name in ("key_value", "griffe", "jsonref") if name in sys.modules]
+    return Result(items=[Item(name=name) for name in [str(calls), *names]])
+
+server = FastMCP("test")
+server.tool(add_memory, description="Add.")
+server.tool(loaded, description="Say what was loaded.", output_schema=flat_schema(Result))
+light_session_state(server)
 guard_stdin()
 server.run(transport="stdio", show_banner=False)
 """
+HELLO = (
+    b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+    b'"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}\n'
+)
 
 
-def test_a_server_behind_the_filter_answers_and_keeps_its_pipe_to_itself() -> None:
-    hello = (
-        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
-        b'"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}\n'
-    )
+def conversation(*lines: bytes) -> list[Any]:
+    """The results that SERVER answers one after the other; every line of its output must be one of them."""
     with start(SERVER, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        answers = {}
-        for line in (hello, call(r'{"content": "\ud83d"}', "2"), call('{"content": "next"}', "3")):
+        results = []
+        for line in (HELLO, *lines):
             process.stdin.write(line)
             process.stdin.flush()
-            answer = json.loads(process.stdout.readline())
-            answers[answer["id"]] = answer["result"]
+            results.append(json.loads(process.stdout.readline())["result"])
         process.stdin.close()
         assert process.stdout.read() == b""
     assert process.returncode == 0
-    assert answers[2]["isError"]
-    assert answers[2]["content"][0]["text"].startswith("a text holds half of a surrogate pair")
+    return results[1:]
+
+
+def test_a_server_behind_the_filter_answers_and_keeps_its_pipe_to_itself() -> None:
+    broken, whole = conversation(call(r'{"content": "\ud83d"}'), call('{"content": "next"}', "8"))
+    assert broken["isError"]
+    assert broken["content"][0]["text"].startswith("a text holds half of a surrogate pair")
     # The child found its standard input empty (EOFError, code 1), and nothing it printed is in the answers.
-    assert answers[3]["content"][0]["text"] == "next 1"
+    assert whole["content"][0]["text"] == "next 1"
+
+
+def test_listing_and_calling_import_neither_state_store_nor_resolver_nor_docstring_parser() -> None:
+    ask = call("{}").replace(b"add_memory", b"loaded")
+    listed, *answers = conversation(b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n', ask, ask, ask)
+    assert "$ref" not in json.dumps(listed)
+    # The state lives from call to call and can be deleted, as with the store of FastMCP.
+    names = [[item["name"] for item in answer["structuredContent"]["items"]] for answer in answers]
+    assert names == [["1"], ["2"], ["1"]]
+
+
+def test_quick_start_ignores_a_foreign_env_file_and_leaves_the_collector_on(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("FASTMCP_LOG_LEVEL=nonsense\n", encoding="utf-8")
+    code = """
+import gc, sys
+sys.path.insert(0, sys.argv[1])
+from r3_lite.wire import quick_start
+with quick_start():
+    assert not gc.isenabled()
+    import fastmcp
+assert gc.isenabled() and gc.get_freeze_count() > 1_000
+print(fastmcp.settings.log_level)
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FASTMCP_")}
+    arguments = [sys.executable, "-c", code, str(Path(__file__).parents[1])]
+    out = subprocess.check_output(arguments, cwd=tmp_path, env=environment, text=True)
+    assert out == "WARNING\n"
+
+
+class Leaf(BaseModel):
+    """A nested model."""
+
+    title: str
+    weight: float = Field(default=1.0, description="A number.")
+
+
+class Tree(BaseModel):
+    """A model with references in a list, a union and a mapping."""
+
+    leaves: list[Leaf]
+    best: Leaf | None = Field(description="The first.")
+    by_name: dict[str, Leaf]
+
+
+def test_a_flat_schema_has_no_reference_and_no_generated_title() -> None:
+    leaf = {
+        "type": "object",
+        "description": "A nested model.",
+        "properties": {
+            "title": {"type": "string"},
+            "weight": {"type": "number", "default": 1.0, "description": "A number."},
+        },
+        "required": ["title"],
+    }
+    assert flat_schema(Tree) == {
+        "type": "object",
+        "description": "A model with references in a list, a union and a mapping.",
+        "properties": {
+            "leaves": {"type": "array", "items": leaf},
+            "best": {"anyOf": [leaf, {"type": "null"}], "description": "The first."},
+            "by_name": {"type": "object", "additionalProperties": leaf},
+        },
+        "required": ["leaves", "best", "by_name"],
+    }
