@@ -7,7 +7,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from anyio import CapacityLimiter, from_thread, to_thread
 from anyio.lowlevel import RunVar
@@ -26,7 +26,7 @@ from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserI
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, R3Error, StorageError
 from r3_lite.settings import load_settings
-from r3_lite.wire import UNREADABLE, flat_schema
+from r3_lite.wire import UNREADABLE, flat_schema, light_session_state
 
 INSTRUCTIONS = """\
 r3-lite is your long-term memory; it stays on the user's machine.
@@ -93,6 +93,7 @@ mcp = FastMCP(
     middleware=[_ReadableErrors()],
     mask_error_details=True,
 )
+light_session_state(mcp)
 
 
 def failure(error: R3Error) -> ToolResult:
@@ -142,7 +143,7 @@ def tool(
         mcp.tool(
             annotations=hints,
             description=" ".join((function.__doc__ or "").split()),
-            output_schema=flat_schema(function.__annotations__["return"]),
+            output_schema=flat_schema(get_type_hints(function)["return"]),
         )(answer)
         return answer
 

@@ -159,11 +159,10 @@ def _serve(_args: argparse.Namespace, settings: "Settings") -> int:
     logs.configure(settings)
     if settings.demo:
         terminal.complain("demo: memories are kept in memory only and are gone when this process ends")
-    from r3_lite.wire import guard_stdin, light_session_state, quick_start
+    from r3_lite.wire import guard_stdin, quick_start
 
     with quick_start():
         from r3_lite.app import mcp
-    light_session_state(mcp)
     guard_stdin()
     mcp.run(transport="stdio", show_banner=False)
     return 0

@@ -1,5 +1,6 @@
 """One frozen Settings, read from the environment: R3_* variables, and the names that r3 used."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -32,6 +33,14 @@ DATA_DIRECTORY = _folder(platformdirs.user_data_dir, ".local/share")
 CACHE_DIRECTORY = _folder(platformdirs.user_cache_dir, ".cache")
 
 
+def _import_roots() -> tuple[Path, ...]:
+    # A home folder that is the root folder would open the whole machine to imports.
+    roots = [HOME] if len(HOME.parts) > 1 else []
+    with contextlib.suppress(FileNotFoundError):  # a read-only container may have no folder for temporary files
+        roots.append(Path(tempfile.gettempdir()))
+    return tuple(roots)
+
+
 def _alias(*names: str) -> Any:
     return Field(validation_alias=AliasChoices(*names))
 
@@ -56,7 +65,7 @@ class Settings(BaseSettings):
     journal_mode: Literal["auto", "wal", "delete"] = "auto"
     busy_timeout: Annotated[float, Field(ge=0, le=600)] = 5.0
     cache_max_size: Annotated[int, Field(ge=0)] = 10_000
-    import_roots: Annotated[tuple[Path, ...], NoDecode] = (HOME, Path(tempfile.gettempdir()))
+    import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_import_roots)
     demo: Annotated[bool, _alias("R3_DEMO", "DEMO_MODE")] = False
     debug: Annotated[bool, _alias("R3_DEBUG", "DEBUG")] = False
     quiet: Annotated[bool, _alias("R3_QUIET", "QUIET_MODE")] = True
@@ -93,7 +102,7 @@ class Settings(BaseSettings):
     @field_validator("import_roots", mode="after")
     @classmethod
     def _absolute_all(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
-        return tuple(_from_home(path).resolve() for path in value)
+        return tuple(_resolved(_from_home(path)) for path in value)
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -104,9 +113,7 @@ def load_settings(**overrides: Any) -> Settings:
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{_variable(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
-        )
+        problems = "; ".join(f"{_variable(str(e['loc'][0]))}: {e['msg']}" for e in error.errors())
         raise InvalidParameters(f"A setting is not usable ({problems}). Correct or unset it.") from error
 
 
@@ -120,3 +127,10 @@ def _from_home(path: Path) -> Path:
         return HOME / path.expanduser()
     except RuntimeError:
         raise ValueError("names a home folder that is unknown here") from None
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        raise ValueError("holds a folder that cannot be followed to its real place") from None
