@@ -75,9 +75,7 @@ def start(command: list[str], home: Path, db: Path | None) -> dict[str, float]:
             assert server.stdout is not None
             answer = json.loads(server.stdout.readline() or b"{}")
             if "result" not in answer:
-                raise RuntimeError(
-                    "the server ended or answered with an error; run its command by hand to see why"
-                )
+                raise RuntimeError("the server ended or answered with an error; run its command by hand to see why")
             return (time.perf_counter() - started) * 1000
 
         try:
