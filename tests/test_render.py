@@ -137,7 +137,8 @@ def test_the_day_of_a_change_is_shown_when_it_is_another() -> None:
 
 def test_hits_show_their_score_and_weak_ones_say_so() -> None:
     hits = [
-        SearchHit(**memory().model_dump(), score=score, score_breakdown={}, matched_entities=[]) for score in (0.3, 0.29)
+        SearchHit(**memory().model_dump(), score=score, score_breakdown={}, matched_entities=[])
+        for score in (0.3, 0.29)
     ]
     result = SearchResult(
         results=hits,
@@ -170,9 +171,7 @@ def test_similar_memories_are_listed_on_one_line_each() -> None:
 
 
 def test_a_done_add_promises_nothing_more() -> None:
-    result = AddResult(
-        memory_id="mem_2", message="Saved", duplicate=False, cached=False, indexing="done", similar=[]
-    )
+    result = AddResult(memory_id="mem_2", message="Saved", duplicate=False, cached=False, indexing="done", similar=[])
     assert render.added(result) == "Saved\nid: mem_2"
 
 
