@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
+
+from r3_lite.engine import Engine
 
 MODES = ["auto", "legacy"]
 PATIENCE = 60.0
@@ -77,6 +80,19 @@ async def found(client: Client[Any], query: str, /, **arguments: Any) -> list[st
     """Search and return the ids of the hits, best first."""
     data = await good(client, "search_memory", query=query, **arguments)
     return [hit["id"] for hit in data["results"]]
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until the background worker has brought a condition about."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "the background worker did not do it"
+        time.sleep(0.01)
+
+
+def indexed(engine: Engine) -> bool:
+    """Tell whether every memory has its vectors."""
+    return engine.pending()[0] == {"pending": 0, "failed": 0, "without_vector": 0}
 
 
 def text_of(result: CallToolResult) -> str:

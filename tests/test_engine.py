@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import pytest
 from conftest import TinyModel
+from mcp_helpers import eventually, indexed
 
 from r3_lite.engine import Engine, Found
 from r3_lite.errors import InvalidParameters, MemoryNotFound, ModelUnavailable, StorageBusy, StorageError
@@ -24,18 +25,6 @@ def ids(found: Found) -> list[str]:
 
 def texts(found: Found) -> list[str]:
     return [hit.record.content for hit in found.ranking.hits]
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until the background worker has brought a condition about."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "the background worker did not do it"
-        time.sleep(0.01)
-
-
-def indexed(engine: Engine) -> bool:
-    return engine.pending()[0] == {"pending": 0, "failed": 0, "without_vector": 0}
 
 
 @pytest.fixture
