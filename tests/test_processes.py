@@ -243,7 +243,7 @@ def test_an_import_that_is_killed_is_completed_by_the_next_run(tmp_path: Path) -
     for _ in range(3):
         with Worker(environment(tmp_path)) as worker:
             worker.start("import", path=str(path), batch_size=50)
-            eventually(lambda wanted=chance.randrange(50, 2500): count(database) >= wanted)
+            imported_at_least(database, chance.randrange(50, 2500))
             worker.process.kill()
         assert count(database) % 50 == 0
     with Worker(environment(tmp_path)) as worker:
@@ -251,6 +251,11 @@ def test_an_import_that_is_killed_is_completed_by_the_next_run(tmp_path: Path) -
         worker.start("import", path=str(path))
         assert worker.answer() == 3000 - before
     assert count(database) == 3000
+
+
+def imported_at_least(database: Path, wanted: int) -> None:
+    """Wait until the file holds so many memories."""
+    eventually(lambda: count(database) >= wanted)
 
 
 def count(database: Path) -> int:

@@ -382,11 +382,17 @@ def test_every_tool_and_every_failure_writes_messages_only(tmp_path: Path) -> No
         assert server.end() == 0
 
 
-def test_the_end_of_input_ends_the_process_in_good_order(tmp_path: Path) -> None:
+def test_after_the_end_of_input_the_file_is_complete_without_its_log(tmp_path: Path) -> None:
     with Server(environment(tmp_path)) as server:
+        for i in range(20):
+            server.start_call("add_memory", content=f"note {i}")
         server.saved("the last words")
         assert server.end() == 0
-    assert [path.name for path in tmp_path.glob("memories.db*")] == ["memories.db"]
+    copy = tmp_path / "copy.db"
+    copy.write_bytes((tmp_path / "memories.db").read_bytes())
+    with contextlib.closing(apsw.Connection(str(copy))) as connection:
+        assert connection.execute("SELECT count(*) FROM memories WHERE content = 'the last words'").get == 1
+        assert connection.execute("PRAGMA integrity_check").get == "ok"
 
 
 def test_progress_bars_and_banners_are_off_in_debug_too(server: Server, folder: Path) -> None:
