@@ -22,17 +22,20 @@ def check_content(content: str) -> str:
     return _unicode(content, "content")
 
 
-def check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata unchanged. Raises InvalidParameters when it is too large, too deep or not JSON."""
+def check_metadata(metadata: dict[str, Any], name: str = "metadata") -> dict[str, Any]:
+    """Return metadata, or another JSON object of that `name`, unchanged.
+
+    Raises InvalidParameters when it is too large, too deep or not JSON.
+    """
     if _depth(metadata) > MAX_DEPTH:
-        raise InvalidParameters(f"metadata is nested deeper than {MAX_DEPTH} levels. Flatten it.")
+        raise InvalidParameters(f"{name} is nested deeper than {MAX_DEPTH} levels. Flatten it.")
     try:
         text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        raise InvalidParameters("metadata holds a number that JSON cannot express. Send it as text.") from None
+    except (TypeError, ValueError):
+        raise InvalidParameters(f"{name} holds a value that JSON cannot express. Send it as text.") from None
     if len(text) > MAX_METADATA:
-        raise InvalidParameters(f"metadata is longer than {MAX_METADATA:,} characters as JSON. Shorten it.")
-    _unicode(text, "metadata")
+        raise InvalidParameters(f"{name} is longer than {MAX_METADATA:,} characters as JSON. Shorten it.")
+    _unicode(text, name)
     return metadata
 
 

@@ -1,6 +1,9 @@
 """One frozen Settings, read from the environment: R3_* variables, and the names that r3 used."""
 
+import contextlib
+import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,8 +13,32 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from r3_lite.errors import InvalidParameters
 
-DATA_DIRECTORY = Path(platformdirs.user_data_dir("r3-lite", appauthor=False))
-CACHE_DIRECTORY = Path(platformdirs.user_cache_dir("r3-lite", appauthor=False))
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a container's user without HOME and without an entry in the user database
+        return Path(os.sep)
+
+
+def _folder(find: Callable[..., str], below_home: str) -> Path:
+    try:
+        return Path(find("r3-lite", appauthor=False))
+    except RuntimeError:  # as above
+        return HOME / below_home / "r3-lite"
+
+
+HOME = _home()
+DATA_DIRECTORY = _folder(platformdirs.user_data_dir, ".local/share")
+CACHE_DIRECTORY = _folder(platformdirs.user_cache_dir, ".cache")
+
+
+def _import_roots() -> tuple[Path, ...]:
+    # A home folder that is the root folder would open the whole machine to imports.
+    roots = [HOME] if len(HOME.parts) > 1 else []
+    with contextlib.suppress(FileNotFoundError):  # a read-only container may have no folder for temporary files
+        roots.append(Path(tempfile.gettempdir()))
+    return tuple(roots)
 
 
 def _alias(*names: str) -> Any:
@@ -38,7 +65,7 @@ class Settings(BaseSettings):
     journal_mode: Literal["auto", "wal", "delete"] = "auto"
     busy_timeout: Annotated[float, Field(ge=0, le=600)] = 5.0
     cache_max_size: Annotated[int, Field(ge=0)] = 10_000
-    import_roots: Annotated[tuple[Path, ...], NoDecode] = (Path.home(), Path(tempfile.gettempdir()))
+    import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_import_roots)
     demo: Annotated[bool, _alias("R3_DEMO", "DEMO_MODE")] = False
     debug: Annotated[bool, _alias("R3_DEBUG", "DEBUG")] = False
     quiet: Annotated[bool, _alias("R3_QUIET", "QUIET_MODE")] = True
@@ -65,19 +92,17 @@ class Settings(BaseSettings):
     @field_validator("import_roots", mode="before")
     @classmethod
     def _split_paths(cls, value: Any) -> Any:
-        import os
-
         return tuple(part for part in value.split(os.pathsep) if part) if isinstance(value, str) else value
 
     @field_validator("db_path", "model_cache", mode="after")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
-        return Path.home() / value.expanduser()
+        return _from_home(value)
 
     @field_validator("import_roots", mode="after")
     @classmethod
     def _absolute_all(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
-        return tuple((Path.home() / path.expanduser()).resolve() for path in value)
+        return tuple(_resolved(_from_home(path)) for path in value)
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -95,3 +120,17 @@ def load_settings(**overrides: Any) -> Settings:
 def _variable(place: str) -> str:
     """Return the variable behind the place of a validation error: a field's name, or an alias, which is one already."""
     return place if place.isupper() else f"R3_{place.upper()}"
+
+
+def _from_home(path: Path) -> Path:
+    try:
+        return HOME / path.expanduser()
+    except RuntimeError:
+        raise ValueError("names a home folder that is unknown here") from None
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        raise ValueError("holds a folder that cannot be followed to its real place") from None

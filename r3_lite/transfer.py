@@ -208,12 +208,13 @@ def _read(path: str, roots: Sequence[Path]) -> bytes:
             folder / given.name,
             os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0),
         )
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise refused
     except (OSError, RuntimeError, ValueError) as error:
         raise _unreadable(error) from None
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise refused
         # The folder may have been swapped for a link between the check and the opening.
         now_there = (folder / given.name).stat(follow_symlinks=False)
         if not os.path.samestat(status, now_there) or folder.resolve() != folder:

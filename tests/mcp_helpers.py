@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+from fastmcp import Client
 from fastmcp.client.client import CallToolResult
 
 MODES = ["auto", "legacy"]
@@ -25,7 +27,56 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
     """Return the environment of a server that keeps everything below `folder` and loads no model unless told so."""
     foreign = {key: value for key, value in os.environ.items() if not key.startswith(_OWN_VARIABLES)}
     own = {"HOME": str(folder), "R3_DB_PATH": str(folder / "memories.db"), "R3_INTELLIGENCE": "basic"}
+    # No test cuts the power: only that needs a wait for the disk at every commit.
+    own["R3_SYNCHRONOUS"] = "normal"
     return foreign | own | settings
+
+
+def use_environment(monkeypatch: pytest.MonkeyPatch, folder: Path, **settings: str) -> None:
+    """Give servers in this process the environment that `environment` gives to processes."""
+    for name in list(os.environ):
+        if name.startswith(_OWN_VARIABLES):
+            monkeypatch.delenv(name)
+    for name, value in environment(folder, **settings).items():
+        monkeypatch.setenv(name, value)
+
+
+async def call(client: Client[Any], tool: str, /, **arguments: Any) -> CallToolResult:
+    """Call a tool and return its result, be it an error."""
+    return await client.call_tool(tool, arguments, raise_on_error=False)
+
+
+async def good(client: Client[Any], tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call a tool, check that it succeeded and return the structured part."""
+    result = await call(client, tool, **arguments)
+    assert not result.is_error, text_of(result)
+    return data_of(result)
+
+
+async def failed(client: Client[Any], tool: str, /, **arguments: Any) -> str:
+    """Call a tool, check that it failed as every tool fails, and return the code of the error."""
+    result = await call(client, tool, **arguments)
+    assert result.is_error
+    text, data = text_of(result), data_of(result)
+    assert list(data) == ["error", "code", "details"]
+    assert text == f"{data['code']}: {data['error']}"
+    assert len(text) < 300
+    assert "\n" not in text
+    assert "Traceback" not in text
+    assert "pydantic" not in text
+    return str(data["code"])
+
+
+async def added(client: Client[Any], content: str, /, **arguments: Any) -> str:
+    """Add a memory and return its id."""
+    data = await good(client, "add_memory", content=content, **arguments)
+    return str(data["memory_id"])
+
+
+async def found(client: Client[Any], query: str, /, **arguments: Any) -> list[str]:
+    """Search and return the ids of the hits, best first."""
+    data = await good(client, "search_memory", query=query, **arguments)
+    return [hit["id"] for hit in data["results"]]
 
 
 def text_of(result: CallToolResult) -> str:
