@@ -279,7 +279,6 @@ class Engine:
                 if vector is not None and dense is not None:
                     near = vectors.nearest(connection, dense, vector, user, where, vectors.CANDIDATES)
                     cosines = search.pool(near, parsed.authors, pool)
-                    cosines |= vectors.cosines(connection, dense, vector, [s for s in bm25 if s not in cosines])
             except (apsw.SQLError, apsw.CorruptError):
                 by_meaning = False
                 warnings.append("The vectors cannot be read: this answer comes from keywords alone.")
@@ -287,10 +286,15 @@ class Engine:
                 raise StorageError(
                     "Neither the keyword index nor the vectors can be read. Run health_check; restore a backup."
                 )
-            records = store.fetch(connection, {*bm25, *cosines})
-            around = store.neighbours(connection, records)
+            around = store.neighbours(connection, {*bm25, *cosines})
+            if where == store.EVERYTHING:
+                # The turn after one that is near may be the answer, however it is worded.
+                following = {after for seq, (_, after) in around.items() if after is not None and seq in cosines}
+                around |= store.neighbours(connection, following - around.keys())
+            records = store.fetch(connection, {*bm25, *cosines, *around})
             context: dict[int, float] = {}
             if vector is not None and dense is not None and by_meaning:
+                cosines |= vectors.cosines(connection, dense, vector, records.keys() - cosines.keys())
                 previous = {seq: before for seq, (before, _) in around.items() if before is not None}
                 context = vectors.cosines_in_context(connection, dense, vector, previous)
             total = store.count(connection, user)

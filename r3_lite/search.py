@@ -21,20 +21,20 @@ class Weights:
 
     semantic: float = 0.5
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
-    context: float = 0.6
-    keyword: float = 0.3
+    context: float = 0.7
+    keyword: float = 0.25
     author: float = 0.25
-    date: float = 0.2
-    time_word: float = 0.15
+    date: float = 0.3
+    time_word: float = 0.2
     length: float = 0.1
     priority: float = 0.02
     # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
-    recency: float = 0.01
+    recency: float = 0.003
     latest: float = 0.3
     # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
-    previous: float = 0.1
-    following: float = 0.2
-    session: float = 0.6
+    previous: float = 0.05
+    following: float = 0.25
+    session: float = 0.8
 
 
 WEIGHTS = Weights()

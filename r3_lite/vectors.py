@@ -4,7 +4,7 @@ One space per embedding model. A query names its space and never sees another. A
 memories: it can be dropped and is then owed again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +108,7 @@ def nearest(
     return found
 
 
-def cosines(connection: apsw.Connection, space: int, query: bytes, memories: Sequence[int]) -> dict[int, float]:
+def cosines(connection: apsw.Connection, space: int, query: bytes, memories: Collection[int]) -> dict[int, float]:
     """Return the exact cosine of each of the memories that has a vector, by seq."""
     marks = ",".join("?" * len(memories))
     return dict(
