@@ -34,10 +34,14 @@ Key = tuple[Any, ...]
 
 def main() -> None:
     """Measures and prints a table, or one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--rules", action="store_true", help="measure the rules alone")
-    parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder of model.onnx and tokenizer.json")
+    parser.add_argument(
+        "--weights", type=Path, default=WEIGHTS, help="folder of model.onnx and tokenizer.json"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--errors", action="store_true", help="print what was missed or wrong")
     arguments = parser.parse_args()
@@ -67,7 +71,7 @@ def load_encoder(folder: Path) -> Encode:
         vectors, offsets = [], []
         for window in (encoding, *encoding.overflowing):
             ids = np.array([window.ids], np.int64)
-            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
             vectors.append(session.run(["layer_4"], inputs)[0][0])
             offsets.append(np.array(window.offsets, np.int64))
         return Pieces(np.concatenate(vectors), np.concatenate(offsets))

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-_MONTHS = "January February March April May June July August September October November December".split()
+_MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)\.?"
@@ -12,7 +12,7 @@ _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _YEAR = r"(?:19|20)\d{2}"
 _WEEKDAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _NEAR = r"(?:[Nn]ext|[Ll]ast|[Tt]his)"
-_IN_TIME = "in by to until till since last next of from before after for this every on early late around during mid".split()
+_IN_TIME = r"(?:in|by|to|until|till|since|last|next|of|from|before|after|for|this|every|on|early|late|around|during|mid)"
 
 _PATTERNS = (
     rf"{_MONTH} {_DAY}(?:,? {_YEAR})?(?: ?(?:to|-|–) ?(?:{_MONTH} )?{_DAY}(?:,? {_YEAR})?)?(?!\d)",
@@ -24,16 +24,17 @@ _PATTERNS = (
     rf"(?:{_NEAR} |[Ee]very (?:second |other ))?{_WEEKDAY}s?",
     rf"{_NEAR} (?:week|weekend|month|year|quarter|spring|summer|autumn|fall|winter)",
     r"[Yy]esterday|[Tt]omorrow",
-    rf"(?:{'|'.join(_MONTHS)})",
+    _MONTHS,
     rf"(?:(?<=\b[Ii]n )|(?<=\b[Ss]ince )|(?<=\b[Bb]y )|(?<=\b[Uu]ntil )|(?<=\b[Ff]rom )){_YEAR}",
 )
 # Month names that are also given names or common words: dates only after a word of time.
 _OTHERWISE = frozenset(("march", "april", "may", "june", "august"))
-_BEFORE = re.compile(rf"\b(?:{'|'.join(_IN_TIME)})\s$", re.IGNORECASE)
+_BEFORE = re.compile(rf"\b{_IN_TIME}\s$", re.IGNORECASE)
 
 # Most texts have none of these and need no further look.
 _HINT = re.compile(
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|day\b|days\b|morrow|\b(?:next|last|this) ", re.IGNORECASE
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|day\b|days\b|morrow|\b(?:next|last|this) ",
+    re.IGNORECASE,
 )
 
 
@@ -47,7 +48,9 @@ def find_dates(text: str) -> list[tuple[int, int]]:
     found = []
     for pattern in _compiled(not any(c.isupper() for c in text)):
         for match in pattern.finditer(text):
-            if match.group().lower() in _OTHERWISE and not _BEFORE.search(text[max(0, match.start() - 12) : match.start()]):
+            if match.group().lower() in _OTHERWISE and not _BEFORE.search(
+                text[max(0, match.start() - 12) : match.start()]
+            ):
                 continue
             found.append(match.span())
     found.sort(key=lambda span: (span[0] - span[1], span[0]))
@@ -61,4 +64,6 @@ def find_dates(text: str) -> list[tuple[int, int]]:
 @lru_cache(maxsize=2)
 def _compiled(ignore_case: bool) -> tuple[re.Pattern[str], ...]:
     flags = re.IGNORECASE if ignore_case else 0
-    return tuple(re.compile(rf"(?:(?<![\w-])|(?<=\bmid-))(?:{pattern})(?![\w-])", flags) for pattern in _PATTERNS)
+    return tuple(
+        re.compile(rf"(?:(?<![\w-])|(?<=\bmid-))(?:{pattern})(?![\w-])", flags) for pattern in _PATTERNS
+    )

@@ -106,7 +106,16 @@ def word_features(text: str, words: list[Word]) -> list[int]:
         (lists.departments, DEPARTMENT, DEPARTMENT_INSIDE, True),
         (lists.places, PLACE, PLACE_INSIDE, True),
     ):
-        _mark(bits, phrases, written, lower, begin, inside, exact_case=exact and not all_lower, listed_case=exact)
+        _mark(
+            bits,
+            phrases,
+            written,
+            lower,
+            begin,
+            inside,
+            exact_case=exact and not all_lower,
+            listed_case=exact,
+        )
     return bits
 
 
@@ -190,4 +199,3 @@ def _lower_bits(lower: str) -> int:
         if lower in lists.cues[cue]:
             bits |= bit
     return bits
-

@@ -9,47 +9,48 @@ from collections.abc import Iterable
 
 from r3_lite import entity_features as F
 from r3_lite.dates import find_dates
-from r3_lite.entity_words import Phrases, Span, Word, lexicon, phrase_length
+from r3_lite.entity_words import Phrases, Span, Word, lexicon, phrase_length, word_set
 
 CONFIDENCE = 0.8  # of a span found by rules; near the measured share of right ones
 DATE_CONFIDENCE = 0.9
 
-_COMPANY_VERBS = frozenset(
-    "hired acquired signed released announced open-sourced maintains makes rejected uses raised wants bought sued "
-    "launched builds sells cancelled rebranded runs owns".split()
+_COMPANY_VERBS = word_set(
+    "hired acquired signed released announced open-sourced maintains makes rejected uses raised wants "
+    "bought sued "
+    "launched builds sells cancelled rebranded runs owns"
 )
-_PERSON_VERBS = frozenset("knows prefers reports handles wrote maintains runs suggested founded speaks hopes".split())
-_SURELY_PERSON_VERBS = frozenset(
-    "said reports lives joined suggested prefers thinks told knows manages approved".split()
+_PERSON_VERBS = word_set("knows prefers reports handles wrote maintains runs suggested founded speaks hopes")
+_SURELY_PERSON_VERBS = word_set(
+    "said reports lives joined suggested prefers thinks told knows manages approved"
 )
 _WEAK_VERBS = frozenset(("is", "was", "has"))
-_ORGANIZATION_BEFORE = frozenset("for joined join left hired acquired of from by with".split())
-_ORGANIZATION_TWO_BEFORE = frozenset(
-    "bought acquired founded made created developed contact call meeting works moved back".split()
+_ORGANIZATION_BEFORE = word_set("for joined join left hired acquired of from by with")
+_ORGANIZATION_TWO_BEFORE = word_set(
+    "bought acquired founded made created developed contact call meeting works moved back"
 )
-_DEPARTMENT_BEFORE = frozenset("from in to ask asked with".split())
-_TECH_BEFORE = frozenset(
+_DEPARTMENT_BEFORE = word_set("from in to ask asked with")
+_TECH_BEFORE = word_set(
     "use uses using in with over to from on adopt prefers than and or via through behind an a of remove drop "
-    "learning run learn not favorite is ,".split()
+    "learning run learn not favorite is ,"
 )
-_TECH_TWO_BEFORE = frozenset("than instead not app prefers is language made".split())
-_TECH_DIRECTLY_BEFORE = frozenset("use uses using prefers adopt run".split())
-_TECH_AFTER = frozenset(
+_TECH_TWO_BEFORE = word_set("than instead not app prefers is language made")
+_TECH_DIRECTLY_BEFORE = word_set("use uses using prefers adopt run")
+_TECH_AFTER = word_set(
     "app code config script scripts library version charts components tooling workspace models client server "
-    "database developer development plugin extension api cluster upgrade hooks channel template files jobs".split()
+    "database developer development plugin extension api cluster upgrade hooks channel template files jobs"
 )
-_NOT_A_PROJECT_NOUN = frozenset("product package library tool program release".split())
-_PROJECT_VERBS = frozenset("depends integrates requires connects relies uses".split())
-_PROJECT_PARTICIPLES = frozenset("written built part owned managed led maintained".split())
-_NO_PROJECT = frozenset("user team we decision note".split())
+_NOT_A_PROJECT_NOUN = word_set("product package library tool program release")
+_PROJECT_VERBS = word_set("depends integrates requires connects relies uses")
+_PROJECT_PARTICIPLES = word_set("written built part owned managed led maintained")
+_NO_PROJECT = word_set("user team we decision note")
 # Companies and cities whose name is a word or another thing as well.
-_WORDY_COMPANIES = frozenset(
-    "Apple Target Meta Square Block Snap Wise Uber Oracle Oxford Cambridge Ford Stanford Signal".split()
+_WORDY_COMPANIES = word_set(
+    "Apple Target Meta Square Block Snap Wise Uber Oracle Oxford Cambridge Ford Stanford Signal"
 )
-_WORDY_PLACES = frozenset(
-    "Phoenix Sofia Florence Austin Houston Dallas Paris Georgia Jordan Chelsea Victoria Sydney".split()
+_WORDY_PLACES = word_set(
+    "Phoenix Sofia Florence Austin Houston Dallas Paris Georgia Jordan Chelsea Victoria Sydney"
 )
-_PARTICLES = frozenset("van von de der la bin al".split())
+_PARTICLES = word_set("van von de der la bin al")
 _LINKS = frozenset(("and", "or", ",", "/"))
 _VERSION = re.compile(r"v?\d+(\.\d+)*")
 _DOTTED_TECH = re.compile(r"[A-Za-z]+\.(?:js|io)")
@@ -98,9 +99,11 @@ class _Tagger:
             elif self.has(i, F.KEBAB):
                 self.take(i, i + 1, "projects")
             elif self.name_like(i) and self.has(i + 1, F.PROJECT_NOUN):
-                blocked = F.SAFE_TECH | F.CASED_TECH | F.BEFORE_POSSESSIVE
                 project = self.word(i + 1) == "project"
-                if self.has(i, blocked) or self.word(i + 1) in _NOT_A_PROJECT_NOUN:
+                technology = self.has(i, F.SAFE_TECH | F.CASED_TECH)
+                if (technology and not (project and self.has(i, F.AMBIGUOUS))) or self.word(
+                    i + 1
+                ) in _NOT_A_PROJECT_NOUN:
                     continue
                 if project or not self.has(i, F.SENTENCE_START):
                     first = i
@@ -131,7 +134,10 @@ class _Tagger:
                 first = i
                 while first and self.name_like(first - 1) and i - first < 4:
                     first -= 1
-                self.take(first, i + 1, "organizations")
+                end = i + 1
+                while self.has(end, F.COMPANY_SUFFIX) and self.capital(end):
+                    end += 1
+                self.take(first, end, "organizations")
 
     def organizations(self) -> None:
         """Listed companies where the place fits, and unknown names after `at`, `works for`, `joined`."""
@@ -142,7 +148,12 @@ class _Tagger:
                 product = self.has(i, F.COMPANY_PRODUCT) or (self.all_lower and self.lower[i] in lists.counts)
                 wordy = self.written[i] in _WORDY_COMPANIES
                 inside = not self.has(i, F.SENTENCE_START)
-                described = self.word(i + n) in _WEAK_VERBS and self.word(i + n + 1) in ("our", "a", "the", "now")
+                described = self.word(i + n) in _WEAK_VERBS and self.word(i + n + 1) in (
+                    "our",
+                    "a",
+                    "the",
+                    "now",
+                )
                 if (
                     not (product or wordy)
                     or self.organization_context(i, n)
@@ -155,7 +166,9 @@ class _Tagger:
                     self.take(i, i + 1, "organizations")
             elif self.name_like(i) and not self.has(i, F.SENTENCE_START | F.FIRST_NAME):
                 before = self.word(i - 1)
-                works = self.has(i - 2, F.WORK_VERB) or self.has(i - 3, F.WORK_VERB) or self.word(i - 2) == "now"
+                works = (
+                    self.has(i - 2, F.WORK_VERB) or self.has(i - 3, F.WORK_VERB) or self.word(i - 2) == "now"
+                )
                 if (before == "at" and not self.has(i, F.PLACE)) or (before in ("for", "joined") and works):
                     self.take(i, self.last_capital(i + 1), "organizations")
 
@@ -194,7 +207,9 @@ class _Tagger:
             n = self.length(lexicon().places, i) if self.has(i, F.PLACE) else 0
             if not n:
                 continue
-            located = self.word(i - 1) in ("in", "from", "to", "near", "at", "the") or self.word(i - 2) == "in"
+            located = (
+                self.word(i - 1) in ("in", "from", "to", "near", "at", "the") or self.word(i - 2) == "in"
+            )
             if located or self.written[i] not in _WORDY_PLACES:
                 self.take(i, i + n, "places")
 
@@ -290,7 +305,9 @@ class _Tagger:
         if not self.capital(i):
             return False
         opens = self.has(i, F.SENTENCE_START)
-        family_name = self.capital(i + 1) and self.has(i + 1, F.LAST_NAME) and not self.has(i + 1, F.STOP_WORD)
+        family_name = (
+            self.capital(i + 1) and self.has(i + 1, F.LAST_NAME) and not self.has(i + 1, F.STOP_WORD)
+        )
         if self.has(i, F.FIRST_NAME):
             if self.has(i, F.NAME_WORD | F.STOP_WORD):
                 if opens and family_name:

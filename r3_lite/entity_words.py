@@ -64,14 +64,17 @@ class Lexicon:
         return self.counts.get(lower, (0, 0))[0]
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of `text`, which white space separates."""
+    return frozenset(text.split())
+
+
 def split_words(text: str) -> list[Word]:
     """Splits `text` into words and signs in reading order; white space belongs to none."""
     return [Word(m.group(), m.start(), m.end()) for m in WORD.finditer(text)]
 
 
-def phrase_length(
-    phrases: Phrases, written: list[str], lower: list[str], i: int, *, exact_case: bool
-) -> int:
+def phrase_length(phrases: Phrases, written: list[str], lower: list[str], i: int, *, exact_case: bool) -> int:
     """Number of words of the longest listed name that starts at word `i`; 0 where none does."""
     for name_lower, name_written in phrases.get(lower[i], ()):
         n = len(name_lower)
@@ -99,9 +102,7 @@ def lexicon() -> Lexicon:
     technologies = read_sections("technologies.txt")
     organizations = read_sections("organizations.txt")
     people = read_sections("people.txt")
-    cues = {
-        name: frozenset(" ".join(lines).split()) for name, lines in read_sections("cues.txt").items()
-    }
+    cues = {name: frozenset(" ".join(lines).split()) for name, lines in read_sections("cues.txt").items()}
     ambiguous = frozenset(technologies["ambiguous"])
     counts = {}
     for line in read_sections("word_counts.txt")["word counts"]:

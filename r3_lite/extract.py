@@ -25,7 +25,6 @@ from r3_lite.entity_features import (
 )
 from r3_lite.entity_rules import DATE_CONFIDENCE, rule_spans
 from r3_lite.entity_words import Span, Word, lexicon, split_words
-from r3_lite.relations import find_relations
 
 if TYPE_CHECKING:
     from r3_lite.entity_head import Pieces
@@ -101,9 +100,12 @@ def build_extraction(
     bits: list[int] | None = None,
 ) -> Extraction:
     """Adds relations and keywords to spans that a tagger found; spans must not overlap."""
+    from r3_lite.relations import find_relations  # compiles its patterns, which start-up need not wait for
+
     spans = sorted(spans)
     entities = tuple(
-        Entity(span.type, text[span.start : span.end], span.start, span.end, span.confidence) for span in spans
+        Entity(span.type, text[span.start : span.end], span.start, span.end, span.confidence)
+        for span in spans
     )
     relations = tuple(
         Relation(a, kind, b, min(a.confidence, b.confidence))

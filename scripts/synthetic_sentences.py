@@ -19,6 +19,13 @@ T = TypeVar("T")
 
 SOURCE = Path(__file__).parent / "entity_sentences.txt"
 SLOT = re.compile(r"\[([A-Za-z]+)\]")
+
+
+def listed(text: str, separator: str | None = None) -> list[str]:
+    """The words of `text`, or its parts between separators."""
+    return text.split(separator)
+
+
 SLOT_TYPES = {
     "P": "people",
     "F": "people",
@@ -31,55 +38,64 @@ SLOT_TYPES = {
 
 # The lists begin with the most frequent names; every second name is one of these.
 FREQUENT_FIRST, FREQUENT_LAST = 1200, 6000
-ONSETS = "b c d f g h j k l m n p r s t v w z br ch dr fl gr kl kr pl pr qu sh sk st th tr zh".split()
-VOWELS = "a e i o u a e i o ai ea ei ia io oo ou y".split()
-CODAS = ["", "", "", "", *"l m n r s t x k nd nt rk rn sk st th ng".split()]
+ONSETS = listed("b c d f g h j k l m n p r s t v w z br ch dr fl gr kl kr pl pr qu sh sk st th tr zh")
+VOWELS = listed("a e i o u a e i o ai ea ei ia io oo ou y")
+CODAS = ["", "", "", "", *listed("l m n r s t x k nd nt rk rn sk st th ng")]
 
-REPOSITORY_HEADS = (
+REPOSITORY_HEADS = listed(
     "account admin alert android api audit auth backup billing cache cart catalog chat checkout config core "
     "crawler customer data deploy email event exporter feed fraud gateway identity image importer infra "
     "inventory invoice ios ledger log media metric mobile notification order parser partner payment pricing "
     "profile proxy report risk scheduler search session shared shipping sync tax token user vendor web worker"
-).split()
-COMPANY_HEADS = (
-    "Atlantic Blue Bright Clear Crimson Deep Digital First Global Golden Green Iron Nordic North Open Pacific "
+)
+COMPANY_HEADS = listed(
+    "Atlantic Blue Bright Clear Crimson Deep Digital First Global Golden Green Iron Nordic North Open "
+    "Pacific "
     "Prime Quantum Rapid Red Silver Smart Solid South Swift True United Urban"
-).split()
-COMPANY_TAILS = (
-    "bird bridge cloud field forge fox gate hill lake leaf light mind nest path peak river rock sky star stone "
+)
+COMPANY_TAILS = listed(
+    "bird bridge cloud field forge fox gate hill lake leaf light mind nest path peak river rock sky "
+    "star stone "
     "tree wave wolf wood works"
-).split()
-COMPANY_SUFFIXES = (
-    "AB|AG|Airlines|Analytics|BV|Bank|Capital|Consulting|Corp|Corp.|Corporation|Dynamics|Energy|Foods|Foundation|"
-    "Games|GmbH|Group|Health|Inc|Inc.|Industries|Institute|Insurance|LLC|Labs|Logistics|Ltd|Media|Motors|Networks|"
-    "Oy|Partners|Pharma|Robotics|S.A.|Security|Software|Solutions|Studio|Studios|Systems|Technologies|Ventures"
-).split("|")
-TECH_ENDINGS = "DB JS .js SQL Kit UI ML Flow Cache MQ QL CI Stack Lang Graph".split()
-TECH_VENDORS = "Apache Google AWS Azure Microsoft Amazon GitHub Adobe".split()
-TECH_PRODUCTS = (
+)
+PLACE_HEADS = listed("New San Santa Saint Port Lake Mount Fort North South El Da La Los Bad Al")
+PLACE_TAILS = listed("ville field burg ton berg stad ford port grad hausen minster wick mouth")
+COMPANY_SUFFIXES = listed(
+    "AB|AG|Airlines|Analytics|BV|Bank|Capital|Consulting|Corp|Corp.|Corporation|Dynamics|Energy|Foods|"
+    "Foundation|"
+    "Games|GmbH|Group|Health|Inc|Inc.|Industries|Institute|Insurance|LLC|Labs|Logistics|Ltd|Media|"
+    "Motors|Networks|"
+    "Oy|Partners|Pharma|Robotics|S.A.|Security|Software|Solutions|Studio|Studios|Systems|Technologies|"
+    "Ventures",
+    "|",
+)
+TECH_ENDINGS = listed("DB JS .js SQL Kit UI ML Flow Cache MQ QL CI Stack Lang Graph")
+TECH_VENDORS = listed("Apache Google AWS Azure Microsoft Amazon GitHub Adobe")
+TECH_PRODUCTS = listed(
     "Cloud Functions Pipelines Batch Docs Insights Monitor Search Storage Queue Translate Workflows Gateway"
-).split()
+)
 PACKAGE_PREFIXES = ("lib", "py", "go-", "node-", "react-", "vue-", "django-", "pytest-")
 PACKAGE_TAILS = ("router", "utils", "mock", "table", "hooks", "forms")
-MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
-WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+MONTHS = ("January February March April May June July August September October November December").split()
+WEEKDAYS = listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 FILLERS = {
-    "tl": "team group squad department crew guild".split(),
-    "pn": (
+    "tl": listed("team group squad department crew guild"),
+    "pn": listed(
         "project project project app platform service repo repository initiative system rollout migration "
         "launch codebase module tool"
-    ).split(),
-    "role": (
-        "engineer,designer,product manager,CTO,CEO,tech lead,data scientist,intern,consultant,QA lead,developer,"
+    ),
+    "role": listed(
+        "engineer,designer,product manager,CTO,CEO,tech lead,data scientist,intern,consultant,QA "
+        "lead,developer,"
         "architect,analyst,recruiter,sales rep,founder,director,account manager,staff engineer,scrum master,"
-        "professor,researcher"
-    ).split(","),
-    "adj": (
+        "professor,researcher",
+        ",",
+    ),
+    "adj": listed(
         "slow,broken,flaky,great,overdue,blocked,done,fine,too expensive,confusing,stable,ready,on hold,"
-        "behind schedule,faster now"
-    ).split(","),
+        "behind schedule,faster now",
+        ",",
+    ),
 }
 
 
@@ -108,6 +124,9 @@ class Generator:
         self.departments = organizations["departments"]
         self.places = read_sections("places.txt")["places"]
         self.first_names = [name.title() for name in people["first names"] if len(name) > 2]
+        wordy = set(" ".join(read_sections("cues.txt")["words that are names"]).split())
+        wordy |= {place.lower() for place in self.places}
+        self.wordy_names = [name for name in self.first_names if name.lower() in wordy]
         self.last_names = [name.title() for name in people["last names"] if len(name) > 2]
         self.repository_tails = " ".join(read_sections("cues.txt")["repository suffixes"]).split()
         patterns = read_patterns()
@@ -141,7 +160,7 @@ class Generator:
         entities: list[Entity] = []
         for _ in range(self.pick([1, 1, 1, 1, 2, 2, 3])):
             if self.chance(0.22):
-                sentence, found = self.pick(self.empty), []
+                sentence, found = self.pick(self.empty), list[Entity]()
             else:
                 sentence, found = self.fill(self.pick(self.patterns))
             if text:
@@ -177,12 +196,16 @@ class Generator:
             return f"{self.first_name()} {self.last_name()}"
         if r < 0.94:
             return f"{self.first_name()} {self.pick('ABCDEFGHJKLMNPRSTW')}. {self.last_name()}"
-        if r < 0.97:
+        if r < 0.965:
             title = self.pick(["Dr.", "Mr.", "Ms.", "Mrs.", "Prof.", "Dr"])
             return f"{title} {self.pick(['', self.first_name() + ' '])}{self.last_name()}"
+        if r < 0.985:
+            return self.last_name()
         return f"{self.first_name()} {self.first_name()} {self.last_name()}"
 
     def first_name(self) -> str:
+        if self.chance(0.05):
+            return self.pick(self.wordy_names)
         return self.invented() if self.chance(0.10) else self.listed(self.first_names, FREQUENT_FIRST)
 
     def last_name(self) -> str:
@@ -210,11 +233,16 @@ class Generator:
             return self.pick(self.last_names) + self.pick(
                 [" " + self.pick(COMPANY_SUFFIXES), " & " + self.pick(self.last_names), " & Co", " and Sons"]
             )
-        if r < 0.75:
+        if r < 0.73:
             return self.invented()
+        if r < 0.75:
+            return f"{self.pick(['Banco', 'Grupo', 'Casa', 'Studio', 'Club', self.invented()])} "
+            f"{self.invented()}"
         if r < 0.80:
             place = self.pick(self.places)
-            kind = self.pick(["University", "Hospital", "Bank", "Institute of Technology", "School of Economics"])
+            kind = self.pick(
+                ["University", "Hospital", "Bank", "Institute of Technology", "School of Economics"]
+            )
             return self.pick([f"University of {place}", f"{place} {kind}"])
         if r < 0.85:
             return f"{self.pick(self.things)} {self.pick(COMPANY_SUFFIXES)}"
@@ -258,7 +286,9 @@ class Generator:
         if r < 0.65:
             return self.invented()
         if r < 0.74:
-            return self.pick(["Project ", "Operation ", "Project "]) + self.pick([self.pick(self.things), self.invented()])
+            return self.pick(["Project ", "Operation ", "Project "]) + self.pick(
+                [self.pick(self.things), self.invented()]
+            )
         if r < 0.92:
             return self.pick(REPOSITORY_HEADS) + self.pick("---_") + self.pick(self.repository_tails)
         if r < 0.96:
@@ -268,7 +298,14 @@ class Generator:
         return f"{head} {self.pick(['Portal', 'Hub', 'Platform', 'Migration', 'Dashboard', 'Redesign'])}"
 
     def place(self) -> str:
-        return self.invented() if self.chance(0.08) else self.pick(self.places)
+        r = self.random.random()
+        if r < 0.06:
+            return self.invented()
+        if r < 0.09:
+            return self.invented() + self.pick(PLACE_TAILS)
+        if r < 0.12:
+            return f"{self.pick(PLACE_HEADS)} {self.invented()}"
+        return self.pick(self.places)
 
     def date(self) -> str:
         month, day = self.pick(MONTHS), self.random.randrange(1, 29)

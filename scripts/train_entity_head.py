@@ -32,7 +32,7 @@ from r3_lite.entity_rules import rule_spans  # noqa: E402
 from r3_lite.entity_words import Word, split_words  # noqa: E402
 
 SEED = 0
-SYNTHETIC = 26_000
+SYNTHETIC = 40_000
 SYNTHETIC_WEIGHT = 1.5
 HIDDEN, EPOCHS, BATCH = 96, 5, 64
 LEARNING_RATE, WEIGHT_DECAY, SMOOTHING = 2e-3, 0.01, 0.02
@@ -88,7 +88,9 @@ class Network(torch.nn.Module):
 
 def main() -> None:
     """Counts words, encodes all sentences, trains and writes the two files."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True)
@@ -196,7 +198,7 @@ def encode(
     for sentence in sentences:
         encoding = tokenizer.encode(sentence.text)
         ids = np.array([encoding.ids], np.int64)
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         (layer,) = session.run(["layer_4"], inputs)
         pieces = Pieces(layer[0], np.array(encoding.offsets, np.int64))
         rows.append(word_vectors(split_words(sentence.text), pieces).astype(np.float16))
@@ -255,7 +257,9 @@ def train(examples: Examples) -> Network:
     network = Network(examples.vectors.shape[1])
     optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     steps = EPOCHS * (count // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1
+    )
     network.train()
     for epoch in range(EPOCHS):
         order = random.permutation(count)
