@@ -12,7 +12,10 @@ _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _YEAR = r"(?:19|20)\d{2}"
 _WEEKDAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _NEAR = r"(?:[Nn]ext|[Ll]ast|[Tt]his)"
-_IN_TIME = r"(?:in|by|to|until|till|since|last|next|of|from|before|after|for|this|every|on|early|late|around|during|mid)"
+_IN_TIME = (
+    r"(?:in|by|to|until|till|since|last|next|of|from|before|after|for|this|every|on|early|late|around|"
+    r"during|mid)"
+)
 
 _PATTERNS = (
     rf"{_MONTH} {_DAY}(?:,? {_YEAR})?(?: ?(?:to|-|–) ?(?:{_MONTH} )?{_DAY}(?:,? {_YEAR})?)?(?!\d)",

@@ -1,7 +1,8 @@
 """Describes each word of a text by 66 yes/no features, one bit each of a Python int.
 
-The rule tagger reads the bits by name; the head gets them as a matrix. The last ten bits are the rule tagger's
-own answer, which `with_rule_tags` adds. The order of the bits is the head's input: who changes it trains anew.
+The rule tagger reads the bits by name; the head gets them as a matrix. The last ten bits are the rule
+tagger's own answer, which `with_rule_tags` adds. The order of the bits is the head's input: who changes it
+trains anew.
 """
 
 import re

@@ -25,9 +25,10 @@ _FORBIDDEN = np.float32(-1e9)
 class Pieces:
     """What the encoder says of a text's word pieces.
 
-    `vectors`: float32 (n, 384), the output of the encoder's fourth layer. `offsets`: int (n, 2), start and end of
-    each piece in the text's characters. Pieces without extent (special tokens) are ignored. Texts longer than the
-    encoder's window are given as the pieces of several windows one after the other; windows may overlap.
+    `vectors`: float32 (n, 384), the output of the encoder's fourth layer. `offsets`: int (n, 2), start and
+    end of each piece in the text's characters. Pieces without extent (special tokens) are ignored. Texts
+    longer than the encoder's window are given as the pieces of several windows one after the other; windows
+    may overlap.
     """
 
     vectors: Floats
@@ -52,7 +53,7 @@ def load_head() -> Head:
 
 
 def word_vectors(words: Sequence[Word], pieces: Pieces) -> Floats:
-    """Mean vector of the pieces that overlap each word; zeros for a word without a piece. Shape (words, 384)."""
+    """Mean vector of the pieces that overlap each word, zeros where there are none. Shape (words, 384)."""
     starts = np.fromiter((word.start for word in words), np.int64, len(words))
     ends = np.fromiter((word.end for word in words), np.int64, len(words))
     piece_starts, piece_ends = pieces.offsets[:, 0], pieces.offsets[:, 1]
@@ -66,7 +67,8 @@ def word_vectors(words: Sequence[Word], pieces: Pieces) -> Floats:
     vectors = np.zeros((len(words), pieces.vectors.shape[1]), np.float32)
     np.add.at(vectors, word, pieces.vectors[piece])
     counts = np.bincount(word, minlength=len(words)).astype(np.float32)
-    return vectors / np.maximum(counts, 1)[:, None]
+    vectors /= np.maximum(counts, np.float32(1))[:, None]
+    return vectors
 
 
 def feature_matrix(bits: Sequence[int]) -> NDArray[np.uint8]:
@@ -86,7 +88,7 @@ def head_input(vectors: Floats, features: NDArray[np.uint8]) -> Floats:
 
 
 def tag(words: Sequence[Word], bits: Sequence[int], vectors: Floats, head: Head) -> list[Span]:
-    """The most probable spans in reading order; confidence is the geometric mean of the words' probabilities."""
+    """The most probable spans in order; confidence is the geometric mean of the words' probabilities."""
     if not words:
         return []
     log_probabilities = label_log_probabilities(head_input(vectors, feature_matrix(bits)), head)

@@ -1,7 +1,7 @@
 """The rule tagger: entities from word lists and cue words alone.
 
-It is the whole system where the encoder is off, and a hint to the head where it is on. Each step looks for one type
-and takes words that no earlier step took.
+It is the whole system where the encoder is off, and a hint to the head where it is on. Each step looks for
+one type and takes words that no earlier step took.
 """
 
 import re
@@ -173,7 +173,7 @@ class _Tagger:
                     self.take(i, self.last_capital(i + 1), "organizations")
 
     def technologies(self) -> None:
-        """Safe names anywhere, case-exact ones as written, ambiguous ones beside a cue or another technology."""
+        """Safe names anywhere, case-exact ones as written, ambiguous ones beside a cue or a technology."""
         lists = lexicon()
         for i in self.free():
             n = self.length(lists.technologies_safe, i, exact=False) if self.has(i, F.SAFE_TECH) else 0
@@ -225,7 +225,7 @@ class _Tagger:
             self.take(i, end, "people")
 
     def projects_by_relation(self) -> None:
-        """Names already found as projects elsewhere in the text, and unknown ones that depend, are led, are built."""
+        """Names that the text has as projects elsewhere, and unknown ones that depend, are led, are built."""
         known = {self.text[span.start : span.end] for span in self.spans if span.type == "projects"}
         for i in self.free():
             if self.written[i] in known:

@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """The word lists. Sets hold lower-case words unless said otherwise; phrases go from first word to names."""
+    """The word lists. Sets are in lower case unless said otherwise; phrases go from first word to names."""
 
     technologies_safe: Phrases
     technologies_cased: Phrases

@@ -1,9 +1,9 @@
 """Text to entities, typed relations, dates and keywords: pure, offline, about a millisecond.
 
-Two systems give the same `Extraction`. Without the encoder's output the word lists and cue words decide ("rules");
-with it a small learned head does, which also knows names that stand in no list ("rules+head"). An optional third,
-`extract_gliner`, knows other languages. Nothing here loads a model, opens a connection or keeps state; numpy is
-imported at the first text that comes with encoder output.
+Two systems give the same `Extraction`. Without the encoder's output the word lists and cue words decide
+("rules"); with it a small learned head does, which also knows names that stand in no list ("rules+head").
+An optional third, `extract_gliner`, knows other languages. Nothing here loads a model, opens a connection
+or keeps state; numpy is imported at the first text that comes with encoder output.
 """
 
 import re
@@ -66,7 +66,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What one text says: entities in reading order, relations between them, keywords, and how they were found."""
+    """What one text says: entities in reading order, relations, keywords, and how they were found."""
 
     entities: tuple[Entity, ...]
     relations: tuple[Relation, ...]
@@ -75,11 +75,12 @@ class Extraction:
 
 
 def extract(text: str, pieces: "Pieces | None" = None) -> Extraction:
-    """Entities (people, organizations, technologies, projects, places, dates), relations and keywords of `text`.
+    """People, organizations, technologies, projects, places, dates, relations and keywords of `text`.
 
-    `pieces` is the fourth layer's output of the bundled encoder for this very text, with character offsets; None
-    means that the encoder is off or not ready, and the rules alone answer (`method` says which). Entities of the
-    head have confidence 0.4-1; use those above 0.5 for a graph. Safe to call from several threads.
+    `pieces` is the fourth layer's output of the bundled encoder for this very text, with character offsets;
+    None means that the encoder is off or not ready, and the rules alone answer (`method` says which).
+    Entities of the head have confidence 0.4-1; use those above 0.5 for a graph. Safe to call from several
+    threads.
     """
     words = split_words(text)
     bits = word_features(text, words)
@@ -130,11 +131,11 @@ def keywords(words: list[Word], bits: list[int]) -> tuple[str, ...]:
 
 
 def entity_key(name: str) -> str:
-    """The form under which spellings of one name meet: `HERMES_agent`, `hermes-agent` and `Hermes Agent` are one.
+    """The form under which the spellings of a name meet: `HERMES_agent` and `Hermes Agent` are one.
 
-    Compatibility forms (NFKC) and case are folded, with ß as ss; accents on Latin letters are dropped; white space,
-    hyphens and underscores become one space; punctuation around the name goes, signs that belong to it (C++, C#) stay.
-    Only equal keys are the same entity: nothing is matched by likeness.
+    Compatibility forms (NFKC) and case are folded, with ß as ss; accents on Latin letters are dropped;
+    white space, hyphens and underscores become one space; punctuation around the name goes, signs that
+    belong to it (C++, C#) stay. Only equal keys are the same entity: nothing is matched by likeness.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     plain = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", folded)))
@@ -151,7 +152,7 @@ def _head_spans(text: str, words: list[Word], bits: list[int], pieces: "Pieces")
 
 
 def _plausible(span: Span, words: list[Word], bits: list[int]) -> bool:
-    """In text that has capitals a name in lower case must be a listed technology or look like a repository."""
+    """In text with capitals a name in lower case must be a listed technology or look like a repository."""
     inside = [(word, b) for word, b in zip(words, bits, strict=True) if span.start <= word.start < span.end]
     if bits[0] & ALL_LOWER or not all(word.text.islower() for word, _ in inside):
         return True

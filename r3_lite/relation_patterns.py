@@ -1,4 +1,4 @@
-"""What is said in English of two entities: the verb families and fixed constructions of each relation type."""
+"""How English says each relation: verb families and fixed constructions."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,10 +1,10 @@
 """Typed relations between found entities, by patterns over the sentence.
 
-Entities are replaced by typed marks (`<P3> manages <J4>, which depends on <T5>`). Each verb family says which types
-may stand left and right of it; these types are what keeps the patterns precise. A verb with its objects is found
-first, then its subject is looked for to the left: beside it, before a relative clause or apposition, or, where a
-coordination (`, and uses`) stands to the left, the subject of the clause before. Questions, conditions, negations,
-wishes, plans and former states give no relation.
+Entities are replaced by typed marks (`<P3> manages <J4>, which depends on <T5>`). Each verb family says
+which types may stand left and right of it; these types are what keeps the patterns precise. A verb with its
+objects is found first, then its subject is looked for to the left: beside it, before a relative clause or
+apposition, or, where a coordination (`, and uses`) stands to the left, the subject of the clause before.
+Questions, conditions, negations, wishes, plans and former states give no relation.
 """
 
 import re
@@ -71,7 +71,7 @@ _NEAR = 200  # how far left of its verb a subject may stand, in characters of th
 def find_relations(text: str, spans: Sequence[Span]) -> list[Found]:
     """Relations between `spans` (sorted, without overlaps) of `text`, in reading order, each once.
 
-    Two mentions of one name are not related to each other; the same pair and type is reported at its first place.
+    Two mentions of one name are not related to each other; the same pair and type comes once.
     """
     if len(spans) < 2:
         return []
@@ -131,6 +131,7 @@ class _Clause:
     """A verb with the ends found so far."""
 
     family: Family
+    verb: str
     start: int  # of the verb
     objects_start: int
     end: int
@@ -203,7 +204,7 @@ class _Reader:
 
     def _clauses(self, sentence: str) -> list[_Clause]:
         clauses = [
-            _Clause(family, m.start("verb"), m.start("objects"), m.end(), _ids(m["objects"]))
+            _Clause(family, m["verb"], m.start("verb"), m.start("objects"), m.end(), _ids(m["objects"]))
             for family in FAMILIES
             for m in family.pattern.finditer(sentence)
             if not _blocked_after(family, sentence[m.end() : m.end() + 25])
@@ -242,23 +243,19 @@ class _Reader:
         left = sentence[offset : clause.start]
         match = LEFT.search(left)
         if match:
-            if BLOCK.search(match["gap"]) or CONDITION.search(
-                left[max(0, match.start() - 40) : match.start()]
-            ):
+            nearby = left[max(0, match.start() - 40) : match.start()]
+            if BLOCK.search(match["gap"]) or CONDITION.search(nearby):
                 return [], 0
             ids = _ids(match["list"])
             joined = not match["comma"] and not match["relative"]
             if joined and self.letters[ids[0]] == "P" and BELONGING.search(left[: match.start()]):
                 return [], 0
             end = offset + match.end("list")
-            verb = sentence[clause.start : clause.objects_start].rstrip()
-            beside = PARTICIPLE.match(verb) or NOMINAL.fullmatch(
-                verb.removesuffix(" the").removesuffix(" our")
-            )
+            beside = PARTICIPLE.match(clause.verb) or NOMINAL.fullmatch(clause.verb)
             finite = not beside or match["gap"].strip() != ""
             apposed = match["comma"] and not match["relative"] and finite
             if apposed and speaker and speaker_end <= offset + match.start("list"):
-                # "Ana, who leads Atlas, uses Go" and "Atlas uses Go, depends on Nova": the subject stands further left.
+                # "Ana, who leads Atlas, uses Go", "Atlas uses Go, depends on Nova": look further left.
                 if BLOCK.search(sentence[speaker_end : clause.start]):
                     return [], 0
                 return speaker, speaker_end

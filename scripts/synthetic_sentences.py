@@ -1,8 +1,8 @@
-"""Makes labelled training sentences: the patterns of entity_sentences.txt filled with names from the word lists.
+"""Makes labelled training sentences: patterns of entity_sentences.txt filled with listed and new names.
 
-A pattern holds slots: [P]erson, [F]irst name, [O]rganization, department [E], [T]echnology, [J] project, p[L]ace,
-[D]ate, number [X], [role], team word [tl], project word [pn] and [adj]ective. Names are partly invented, so that
-a model learns from the sentence and not from the name alone.
+A pattern holds slots: [P]erson, [F]irst name, [O]rganization, department [E], [T]echnology, [J] project,
+p[L]ace, [D]ate, number [X], [role], team word [tl], project word [pn] and [adj]ective. Names are partly
+invented, so that a model learns from the sentence and not from the name alone.
 """
 
 import random
@@ -76,7 +76,20 @@ TECH_PRODUCTS = listed(
 )
 PACKAGE_PREFIXES = ("lib", "py", "go-", "node-", "react-", "vue-", "django-", "pytest-")
 PACKAGE_TAILS = ("router", "utils", "mock", "table", "hooks", "forms")
-MONTHS = ("January February March April May June July August September October November December").split()
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 WEEKDAYS = listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 FILLERS = {
     "tl": listed("team group squad department crew guild"),

@@ -2,9 +2,9 @@
 
 usage: python scripts/train_entity_head.py --data NER_DIR --encoder MODEL.onnx --tokenizer TOKENIZER.json
 
-NER_DIR holds the CC BY 4.0 corpora: WNUT 2017 (wnut17train.conll, emerging.dev.conll), the Broad Twitter Corpus
-(btc_*.conll) and wikigold (wikigold.conll). MODEL.onnx is the bundled encoder with the output `layer_4`. Needs
-torch==2.13.0; about six minutes on one core. Only numpy is needed to run what it writes.
+NER_DIR holds the CC BY 4.0 corpora: WNUT 2017 (wnut17train.conll, emerging.dev.conll), the Broad Twitter
+Corpus (btc_*.conll) and wikigold (wikigold.conll). MODEL.onnx is the bundled encoder with the output
+`layer_4`. Needs torch==2.13.0; about six minutes on one core. Only numpy is needed to run what it writes.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]  # it ships no types
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
@@ -161,7 +161,7 @@ def running_text(tokens: Sequence[str], labels: Sequence[str], source: str) -> L
 
 
 def write_word_counts(corpora: Iterable[Labelled]) -> None:
-    """Counts each word in lower case and capitalised inside a sentence, in the corpora and our own patterns."""
+    """Counts words in lower case and capitalised inside a sentence, in the corpora and our patterns."""
     patterns = read_patterns()
     own = (SLOT.sub("", line) for name in ("plain", "further", "empty") for line in patterns[name])
     lower: Counter[str] = Counter()
@@ -282,7 +282,7 @@ def train(examples: Examples) -> Network:
             weights = torch.from_numpy(examples.weights[rows])
             loss = (losses * weights).sum() / weights.sum()
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it unannotated
             optimizer.step()
             schedule.step()
             total += float(loss.detach())

@@ -1,5 +1,7 @@
 """Rules of r3_lite.entity_rules."""
 
+from itertools import pairwise
+
 import pytest
 
 from r3_lite.entity_features import word_features
@@ -66,5 +68,5 @@ def test_spans_do_not_overlap_and_are_in_order() -> None:
     text = "Ana Ruiz uses Docker Compose and GitHub Actions at Acme Corp in New York since May 2024."
     words = split_words(text)
     spans = rule_spans(text, words, word_features(text, words))
-    assert all(a.end <= b.start for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a.end <= b.start for a, b in pairwise(spans))
     assert len(spans) == 6
