@@ -8,6 +8,7 @@ or keeps state; numpy is imported at the first text that comes with encoder outp
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -89,7 +90,7 @@ def extract(text: str, pieces: "Pieces | None" = None) -> Extraction:
     if pieces is not None and words:
         spans = _head_spans(text, words, with_rule_tags(bits, words, spans), pieces)
         method = "rules+head"
-    return build_extraction(text, spans, method, words=words, bits=bits)
+    return build_extraction(text, sorted(spans), method, words=words, bits=bits)
 
 
 def build_extraction(
@@ -99,22 +100,27 @@ def build_extraction(
     *,
     words: list[Word] | None = None,
     bits: list[int] | None = None,
+    relations: Sequence[tuple[int, str, int, float]] | None = None,
 ) -> Extraction:
-    """Adds relations and keywords to spans that a tagger found; spans must not overlap."""
-    from r3_lite.relations import find_relations  # compiles its patterns, which start-up need not wait for
+    """Adds relations and keywords to `spans` that a tagger found, in reading order and without overlaps.
 
-    spans = sorted(spans)
-    entities = tuple(
-        Entity(span.type, text[span.start : span.end], span.start, span.end, span.confidence)
-        for span in spans
-    )
-    relations = tuple(
-        Relation(a, kind, b, min(a.confidence, b.confidence))
-        for a, kind, b in ((entities[i], kind, entities[j]) for i, kind, j in find_relations(text, spans))
+    `relations` are the tagger's own, as (index of source, type, index of target, confidence); None means
+    that the typed patterns find them. `words` and `bits` save splitting again.
+    """
+    entities = tuple(Entity(s.type, text[s.start : s.end], s.start, s.end, s.confidence) for s in spans)
+    if relations is None:
+        from r3_lite.relations import (
+            find_relations,
+        )  # compiles its patterns, which start-up need not wait for
+
+        relations = [(i, kind, j, 1.0) for i, kind, j in find_relations(text, spans)]
+    found = tuple(
+        Relation(a, kind, b, min(a.confidence, b.confidence, sure))
+        for a, kind, b, sure in ((entities[i], kind, entities[j], sure) for i, kind, j, sure in relations)
     )
     words = split_words(text) if words is None else words
     bits = word_features(text, words) if bits is None else bits
-    return Extraction(entities, relations, keywords(words, bits), method)
+    return Extraction(entities, found, keywords(words, bits), method)
 
 
 def keywords(words: list[Word], bits: list[int]) -> tuple[str, ...]:
