@@ -24,9 +24,9 @@ ENTITY_TYPES = ("people", "organizations", "technologies", "projects", "places")
     STOP_WORD, NEVER_LOWER, RARELY_LOWER, SOMETIMES_LOWER, OFTEN_LOWER, MOSTLY_CAPITAL,
     # cue words
     PROJECT_NOUN, TEAM_NOUN, ROLE, WORK_VERB, USE_VERB, LEAD_VERB, DEPEND_VERB, SAY_VERB, PREPOSITION,
-    PERSON_TITLE, DATE_WORD,
+    PERSON_TITLE, DATE_WORD, COMPANY_CUE,
     # word lists
-    SAFE_TECH, SAFE_TECH_INSIDE, CASED_TECH, CASED_TECH_INSIDE, AMBIGUOUS, LOWER_AMBIGUOUS, COMPANY_PRODUCT,
+    SAFE_TECH, CASED_TECH, TECH_INSIDE, AMBIGUOUS, LOWER_AMBIGUOUS, COMPANY_PRODUCT,
     ORGANIZATION, ORGANIZATION_INSIDE, DEPARTMENT, DEPARTMENT_INSIDE, PLACE, PLACE_INSIDE,
     FIRST_NAME, LAST_NAME, NAME_WORD, COMPANY_SUFFIX,
 ) = (1 << i for i in range(56))
@@ -49,6 +49,7 @@ _CUE_BITS = (
     ("prepositions", PREPOSITION),
     ("titles", PERSON_TITLE),
     ("date words", DATE_WORD),
+    ("company words", COMPANY_CUE),
     ("words that are names", NAME_WORD),
     ("company suffixes", COMPANY_SUFFIX),
 )
@@ -101,8 +102,8 @@ def word_features(text: str, words: list[Word]) -> list[int]:
             or (word.text in "-*•" and sentence_start)
         )
     for phrases, begin, inside, exact in (
-        (lists.technologies_safe, SAFE_TECH, SAFE_TECH_INSIDE, False),
-        (lists.technologies_cased, CASED_TECH, CASED_TECH_INSIDE, True),
+        (lists.technologies_safe, SAFE_TECH, TECH_INSIDE, False),
+        (lists.technologies_cased, CASED_TECH, TECH_INSIDE, True),
         (lists.organizations, ORGANIZATION, ORGANIZATION_INSIDE, True),
         (lists.departments, DEPARTMENT, DEPARTMENT_INSIDE, True),
         (lists.places, PLACE, PLACE_INSIDE, True),

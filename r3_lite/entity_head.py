@@ -65,9 +65,13 @@ def word_vectors(words: Sequence[Word], pieces: Pieces) -> Floats:
     within = np.arange(len(piece)) - np.repeat(np.cumsum(covered) - covered, covered)
     word = first[piece] + within
     vectors = np.zeros((len(words), pieces.vectors.shape[1]), np.float32)
-    np.add.at(vectors, word, pieces.vectors[piece])
-    counts = np.bincount(word, minlength=len(words)).astype(np.float32)
-    vectors /= np.maximum(counts, np.float32(1))[:, None]
+    if len(word):
+        order = np.argsort(
+            word, kind="stable"
+        )  # overlapping windows come back to words that had pieces before
+        present, begins, counts = np.unique(word[order], return_index=True, return_counts=True)
+        sums = np.add.reduceat(pieces.vectors[piece[order]], begins, axis=0)
+        vectors[present] = sums / counts[:, None].astype(np.float32)
     return vectors
 
 
@@ -83,8 +87,7 @@ def head_input(vectors: Floats, features: NDArray[np.uint8]) -> Floats:
     n = len(features)
     padded = np.zeros((n + 2 * WINDOW, COUNT), np.float32)
     padded[WINDOW : WINDOW + n] = features
-    neighbours = [padded[k : k + n] for k in range(2 * WINDOW + 1)]
-    return np.concatenate([vectors.astype(np.float32), *neighbours], axis=1)
+    return np.concatenate([vectors, *(padded[k : k + n] for k in range(2 * WINDOW + 1))], axis=1)
 
 
 def tag(words: Sequence[Word], bits: Sequence[int], vectors: Floats, head: Head) -> list[Span]:
@@ -109,8 +112,8 @@ def tag(words: Sequence[Word], bits: Sequence[int], vectors: Floats, head: Head)
 
 def label_log_probabilities(inputs: Floats, head: Head) -> Floats:
     """Log probability of each of the 11 labels for each word."""
-    hidden = _gelu(inputs @ head.hidden + head.hidden_bias)
-    logits = hidden @ head.output + head.output_bias
+    hidden = _gelu(_product(inputs, head.hidden) + head.hidden_bias)
+    logits = _product(hidden, head.output) + head.output_bias
     logits -= logits.max(axis=1, keepdims=True)
     result: Floats = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     return result
@@ -129,6 +132,15 @@ def best_path(log_probabilities: Floats) -> list[int]:
     for best in reversed(back):
         path.append(int(best[path[-1]]))
     return path[::-1]
+
+
+def _product(a: Floats, b: Floats) -> Floats:
+    # A few rows at a time: above 2**18 multiplications OpenBLAS starts threads, which cost more than they save.
+    rows = max(1, 2**18 // b.size)
+    padded = np.zeros((-(-len(a) // rows) * rows, a.shape[1]), np.float32)
+    padded[: len(a)] = a
+    result: Floats = (padded.reshape(-1, rows, a.shape[1]) @ b).reshape(-1, b.shape[1])[: len(a)]
+    return result
 
 
 def _gelu(x: Floats) -> Floats:

@@ -12,19 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from r3_lite.dates import find_dates
 from r3_lite.entity_features import (
     ALL_LOWER,
     DATE_WORD,
     KEBAB,
     LOWER_AMBIGUOUS,
     SAFE_TECH,
-    SAFE_TECH_INSIDE,
     STOP_WORD,
+    TECH_INSIDE,
     with_rule_tags,
     word_features,
 )
-from r3_lite.entity_rules import DATE_CONFIDENCE, rule_spans
+from r3_lite.entity_rules import rule_spans
 from r3_lite.entity_words import Span, Word, lexicon, split_words
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def extract(text: str, pieces: "Pieces | None" = None) -> Extraction:
     spans = rule_spans(text, words, bits)
     method: Method = "rules"
     if pieces is not None and words:
-        spans = _head_spans(text, words, with_rule_tags(bits, words, spans), pieces)
+        spans = _head_spans(words, bits, spans, pieces)
         method = "rules+head"
     return build_extraction(text, sorted(spans), method, words=words, bits=bits)
 
@@ -148,12 +147,12 @@ def entity_key(name: str) -> str:
     return _SEPARATORS.sub(" ", plain.strip(_EDGES)) or folded.strip()
 
 
-def _head_spans(text: str, words: list[Word], bits: list[int], pieces: "Pieces") -> list[Span]:
+def _head_spans(words: list[Word], bits: list[int], rules: list[Span], pieces: "Pieces") -> list[Span]:
     from r3_lite.entity_head import load_head, tag, word_vectors
 
-    found = tag(words, bits, word_vectors(words, pieces), load_head())
+    found = tag(words, with_rule_tags(bits, words, rules), word_vectors(words, pieces), load_head())
     spans = [span for span in found if span.confidence >= MIN_CONFIDENCE and _plausible(span, words, bits)]
-    dates = (Span(start, end, "dates", DATE_CONFIDENCE) for start, end in find_dates(text))
+    dates = (span for span in rules if span.type == "dates")  # the head does not know dates
     return spans + [date for date in dates if all(date.end <= s.start or date.start >= s.end for s in spans)]
 
 
@@ -162,6 +161,6 @@ def _plausible(span: Span, words: list[Word], bits: list[int]) -> bool:
     inside = [(word, b) for word, b in zip(words, bits, strict=True) if span.start <= word.start < span.end]
     if bits[0] & ALL_LOWER or not all(word.text.islower() for word, _ in inside):
         return True
-    if any(b & (SAFE_TECH | SAFE_TECH_INSIDE | KEBAB) for _, b in inside):
+    if any(b & (SAFE_TECH | TECH_INSIDE | KEBAB) for _, b in inside):
         return True
     return span.confidence >= SURE_IN_LOWER_CASE and any(b & LOWER_AMBIGUOUS for _, b in inside)

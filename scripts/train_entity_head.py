@@ -217,7 +217,7 @@ def build_examples(sentences: Sequence[Labelled], vectors: NDArray[np.float16]) 
         bits = features.with_rule_tags(bits, words, rule_spans(sentence.text, words, bits))
         row = label_words(sentence, words)
         if sentence.source in NO_TECHNOLOGY_LABELS:
-            named = [bool(b & (features.SAFE_TECH | features.SAFE_TECH_INSIDE)) for b in bits]
+            named = [bool(b & (features.SAFE_TECH | features.TECH_INSIDE)) for b in bits]
             row[np.array(named, bool) & (row == 0)] = MASKED
         tables.append(feature_matrix(bits) if words else np.zeros((0, features.COUNT), np.uint8))
         labels.append(row)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from gliner import GLiNER
 from gliner.config import GLiNERConfig
-from transformers import BertConfig, BertTokenizerFast
+from transformers import BertConfig, BertTokenizer
 
 from r3_lite.extract_gliner import GlinerExtractor, load_gliner
 
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder = base / "encoder"
     encoder.mkdir()
     (encoder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
-    BertTokenizerFast.from_pretrained(encoder).save_pretrained(encoder)
+    BertTokenizer.from_pretrained(encoder).save_pretrained(encoder)
     BertConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=32,
