@@ -135,7 +135,7 @@ def best_path(log_probabilities: Floats) -> list[int]:
 
 
 def _product(a: Floats, b: Floats) -> Floats:
-    # A few rows at a time: above 2**18 multiplications OpenBLAS starts threads, which cost more than they save.
+    # A few rows at a time: above 2**18 multiplications OpenBLAS starts threads, at a loss.
     rows = max(1, 2**18 // b.size)
     padded = np.zeros((-(-len(a) // rows) * rows, a.shape[1]), np.float32)
     padded[: len(a)] = a

@@ -34,8 +34,9 @@ def test_offsets_give_back_the_text() -> None:
     assert all(text[word.start : word.end] == word.text for word in split_words(text))
 
 
-def test_long_runs_of_signs_take_linear_time() -> None:
+def test_long_runs_of_signs_and_numbers_take_linear_time() -> None:
     assert len(split_words("." * 50_000)) == 50_000
+    assert len(split_words("1." * 50_000)) == 100_000
 
 
 def test_phrase_length_prefers_the_longest_name() -> None:
