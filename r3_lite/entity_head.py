@@ -66,12 +66,12 @@ def word_vectors(words: Sequence[Word], pieces: Pieces) -> Floats:
     word = first[piece] + within
     vectors = np.zeros((len(words), pieces.vectors.shape[1]), np.float32)
     if len(word):
-        order = np.argsort(
-            word, kind="stable"
-        )  # overlapping windows come back to words that had pieces before
-        present, begins, counts = np.unique(word[order], return_index=True, return_counts=True)
-        sums = np.add.reduceat(pieces.vectors[piece[order]], begins, axis=0)
-        vectors[present] = sums / counts[:, None].astype(np.float32)
+        if (word[1:] < word[:-1]).any():  # overlapping windows come back to words that had pieces before
+            order = np.argsort(word, kind="stable")
+            word, piece = word[order], piece[order]
+        begins = np.flatnonzero(np.concatenate(([True], word[1:] != word[:-1])))
+        counts = np.diff(begins, append=len(word)).astype(np.float32)
+        vectors[word[begins]] = np.add.reduceat(pieces.vectors[piece], begins, axis=0) / counts[:, None]
     return vectors
 
 

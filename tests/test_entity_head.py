@@ -1,6 +1,8 @@
 """Rules of r3_lite.entity_head."""
 
+import hashlib
 import math
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -111,3 +113,9 @@ def test_shipped_head_has_the_documented_shape() -> None:
     head = load_head()
     assert head.hidden.shape == (714, 96)
     assert head.output.shape == (96, len(LABELS)) == (96, 11)
+
+
+def test_shipped_head_is_the_one_that_its_card_describes() -> None:
+    folder = files("r3_lite") / "weights"
+    digest = hashlib.sha256((folder / "entity_head.npz").read_bytes()).hexdigest()
+    assert digest in (folder / "ENTITY_HEAD.md").read_text(encoding="utf-8")
