@@ -186,6 +186,14 @@ def remove_vectors(connection: apsw.Connection, memory: int, space: int | None =
         connection.execute("DELETE FROM chunks WHERE memory = ? AND space = coalesce(?, space)", (memory, space))
 
 
+def remove_vectors_of_user(connection: apsw.Connection, user_id: str) -> None:
+    """Drop the bits of all memories of a user; their chunks follow when the memories go, in the same transaction."""
+    spaces: list[Any] = connection.execute("SELECT id FROM spaces").fetchall()
+    for (space,) in spaces:
+        if has_bits(connection, space):
+            connection.execute(f"DELETE FROM bits_{space} WHERE user_id = ?", (user_id,))
+
+
 def has_bits(connection: apsw.Connection, space: int) -> bool:
     """Tell whether the bit table of a space exists and its module is loaded."""
     try:
