@@ -366,8 +366,9 @@ def keyword_index_sound(connection: apsw.Connection) -> bool:
 
 
 def rebuild_keyword_index(connection: apsw.Connection) -> None:
-    """Make the keyword index anew from the memories. Writes."""
+    """Make the keyword index anew from the memories; answers to every user may change by it. Writes."""
     connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+    connection.execute("UPDATE users SET generation = generation + 1")
 
 
 def not_found(memory_id: str) -> MemoryNotFound:

@@ -396,7 +396,7 @@ def test_filters_and_users_restrict_keyword_matches_before_the_cut(connection: a
 
 SYNTAX = [
     "multi-agent", "don't panic", "status: done", "C++", "foo/bar", "20.04", 'say "hi', "(python", "retry OR",
-    "what did we discuss?", "content:*", "content : x", "NEAR(a b)", "lorem AND ipsum", "NOT a", "^start", "pre*", "{a b}: c",
+    "what did we discuss?", "content:*", "content : x", "NEAR(a b)", "x AND y", "NOT a", "^start", "pre*", "{a b}: c",
     "-x", "+x", "a+b", "x' OR '1'='1", "; DROP TABLE memories; --", "100%", "GRACE_v2", "NULL", "p\0q", "ＡＢＣ",
     "naïve café", "\\", "日本語のテスト", "서울에서", "ภาษาไทย", "Ship it🤞", "a" * 300,
 ]  # fmt: skip
