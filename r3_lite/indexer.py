@@ -46,9 +46,11 @@ class Indexer:
     @property
     def space(self) -> int | None:
         """The space of the model in use, as soon as it is in the file. Reads only."""
-        if self._space is None and self._encoder.info is not None and self._database.vector_error is None:
-            connection = self._database.connection()
-            self._space = vectors.find_space(connection, self._encoder.info.fingerprint)
+        if self._space is None and self._encoder.info is not None:
+            with self._database.read() as connection:
+                # Whether vectors can be had at all is known from the first connection on.
+                if self._database.vector_error is None:
+                    self._space = vectors.find_space(connection, self._encoder.info.fingerprint)
         return self._space
 
     def ensure_space(self) -> int | None:
