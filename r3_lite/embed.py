@@ -51,9 +51,7 @@ class Encoder:
     `threads`: how many texts a call of `embed_texts` works on at once; each takes one core. Idle takes none.
     """
 
-    def __init__(
-        self, model: str | None = None, *, cache_dir: Path, threads: int = 1, enabled: bool = True
-    ) -> None:
+    def __init__(self, model: str | None = None, *, cache_dir: Path, threads: int = 1, enabled: bool = True) -> None:
         self._name = model
         self._cache_dir = cache_dir
         self._threads = threads

@@ -94,9 +94,7 @@ def open_model(name: str | None, cache_dir: Path) -> Model:
         try:
             return BundledModel()
         except Exception as error:
-            raise ModelUnavailable(
-                "The bundled embedding model cannot be loaded: reinstall r3-lite."
-            ) from error
+            raise ModelUnavailable("The bundled embedding model cannot be loaded: reinstall r3-lite.") from error
     if _is_folder(name):
         return _open_folder(Path(name).expanduser())
     return _open_cached(_listed(name), cache_dir)
@@ -334,9 +332,7 @@ def _fetch(listed: dict[str, Any], cache_dir: Path) -> None:
     try:
         # The one request with a time limit comes first: a host that accepts and never answers is found here.
         model_info(listed["sources"]["hf"], timeout=NETWORK_TIMEOUT)
-        snapshot_download(
-            listed["sources"]["hf"], cache_dir=cache_dir, allow_patterns=[*wanted, *_model_files(listed)]
-        )
+        snapshot_download(listed["sources"]["hf"], cache_dir=cache_dir, allow_patterns=[*wanted, *_model_files(listed)])
     except Exception as error:
         raise ModelUnavailable(
             f"The model could not be downloaded ({type(error).__name__}): check the network, HTTPS_PROXY and "

@@ -89,9 +89,7 @@ class GraphWriter:
         self.constants.append(numpy_helper.from_array(values, name))
         return name
 
-    def node(
-        self, operator: str, inputs: list[str], output: str, *more: str, fused: bool = False, **kw: Any
-    ) -> str:
+    def node(self, operator: str, inputs: list[str], output: str, *more: str, fused: bool = False, **kw: Any) -> str:
         """Add a node and return the name of its first output; `fused` operators are onnxruntime's own."""
         from onnx import helper
 
@@ -218,8 +216,7 @@ def build_graph(tensors: dict[str, Array], *, quantise: bool = True) -> bytes:
 def manifest(folder: Path) -> dict[str, Any]:
     """Return what manifest.json says of the files in `folder`; the fingerprint is of model and tokenizer."""
     listed = {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-        for name in BUNDLED_FILES
+        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in BUNDLED_FILES
     }
     identity = f"{listed['model.onnx']['sha256']} {listed['tokenizer.json']['sha256']}"
     return {
@@ -249,9 +246,7 @@ def check(folder: Path) -> None:
 def main() -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Build or check the bundled embedding model.")
-    parser.add_argument(
-        "--check", action="store_true", help="compare the files with the manifest, build nothing"
-    )
+    parser.add_argument("--check", action="store_true", help="compare the files with the manifest, build nothing")
     parser.add_argument("--source", type=Path, help="folder with model.safetensors and tokenizer.json")
     parser.add_argument("--folder", type=Path, default=WEIGHTS, help="where the bundled files live")
     options = parser.parse_args()

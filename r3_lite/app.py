@@ -1,0 +1,437 @@
+"""The MCP server: names, descriptions and schemas of the tools, their texts, and how errors look to a client.
+
+No SQL and no algorithm: each tool hands its arguments to the engine and shapes what comes back.
+"""
+
+import asyncio
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+from anyio import CapacityLimiter, from_thread, to_thread
+from anyio.lowlevel import RunVar
+from fastmcp import Context, FastMCP
+from fastmcp.dependencies import CurrentContext, Depends
+from fastmcp.exceptions import NotFoundError, ValidationError
+from fastmcp.server.lifespan import lifespan
+from fastmcp.server.middleware import Middleware, MiddlewareContext
+from fastmcp.tools import ToolResult
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+from pydantic import ValidationError as PydanticValidationError
+
+from r3_lite import __version__, arguments, models, render
+from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserId, null_means, published, whole
+from r3_lite.engine import Engine
+from r3_lite.errors import InvalidParameters, R3Error, StorageError
+from r3_lite.settings import load_settings
+from r3_lite.wire import UNREADABLE, flat_schema, light_session_state
+
+INSTRUCTIONS = """\
+r3-lite is your long-term memory; it stays on the user's machine.
+Before you answer, search_memory for what the user may have told you earlier: preferences, people, projects, \
+decisions, dates. Ask in a full sentence.
+When the user states something worth keeping, add_memory at once: one fact per memory, whole sentences, names and \
+absolute dates instead of "he" and "tomorrow". If it corrects a memory, update_memory that one.
+Forget on request with delete_memory. Ids start with mem_."""
+
+# Threads that run tools; each holds one connection to the file. Those that may write wait for each other and for
+# other processes: they have threads of their own, so that no search, and not the transport, waits with them.
+READERS = WRITERS = 8
+# After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
+IDLE_START_SECONDS = 2.0
+
+logger = logging.getLogger(__name__)
+R = TypeVar("R", bound=BaseModel)
+_readers: RunVar[CapacityLimiter] = RunVar("r3_lite_readers")
+_writers: RunVar[CapacityLimiter] = RunVar("r3_lite_writers")
+
+
+@lifespan
+async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Engine]]:
+    engine = Engine(load_settings())
+    _readers.set(CapacityLimiter(READERS))
+    _writers.set(CapacityLimiter(WRITERS))
+    starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
+    try:
+        yield {"engine": engine}
+    finally:
+        starter.cancel()
+        await to_thread.run_sync(engine.close)
+
+
+async def _engine(context: Context = CurrentContext()) -> Engine:
+    engine: Engine = context.lifespan_context["engine"]
+    return engine
+
+
+class _ReadableErrors(Middleware):
+    """Answers wrong arguments with one line that names what is expected, never with the value that was sent."""
+
+    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> ToolResult:
+        sent = context.message.arguments or {}
+        if UNREADABLE in sent:
+            return failure(InvalidParameters(f"The call cannot be read: {sent[UNREADABLE]}."))
+        try:
+            result: ToolResult = await call_next(context)
+            return result
+        except NotFoundError:
+            return failure(InvalidParameters("There is no tool of this name. Use one that tools/list names."))
+        except (ValidationError, PydanticValidationError) as error:
+            cause = error if isinstance(error, PydanticValidationError) else error.__cause__
+            if not isinstance(cause, PydanticValidationError):
+                raise
+            return failure(InvalidParameters(await _explain(context, cause)))
+
+
+mcp = FastMCP(
+    "r3-lite",
+    instructions=INSTRUCTIONS,
+    version=__version__,
+    lifespan=_lifespan,
+    middleware=[_ReadableErrors()],
+    mask_error_details=True,
+)
+light_session_state(mcp)
+
+
+def failure(error: R3Error) -> ToolResult:
+    """Return a tool's error answer: text "CODE: message", structured {error, code, details}."""
+    return ToolResult(
+        content=f"{error.code}: {error.message}",
+        structured_content={"error": error.message, "code": error.code, "details": error.details},
+        is_error=True,
+    )
+
+
+def tool(
+    render_text: Callable[[R], str],
+    *,
+    read_only: bool = False,
+    destructive: bool = False,
+    idempotent: bool = False,
+    open_world: bool = False,
+) -> Callable[[Callable[..., R]], Callable[..., Awaitable[ToolResult]]]:
+    """Register a function as a tool: its model becomes structured content, `render_text` the text beside it.
+
+    The function runs on a worker thread and may block.
+    """
+    hints = ToolAnnotations(
+        read_only_hint=read_only,
+        destructive_hint=destructive,
+        idempotent_hint=idempotent,
+        open_world_hint=open_world,
+    )
+
+    def register(function: Callable[..., R]) -> Callable[..., Awaitable[ToolResult]]:
+        def run(**arguments: Any) -> ToolResult:
+            try:
+                result = function(**arguments)
+                return ToolResult(content=render_text(result), structured_content=result.model_dump(exclude_none=True))
+            except R3Error as error:
+                return failure(error)
+            except Exception as error:  # noqa: BLE001 - a traceback would carry the user's texts into the client's log
+                logger.error("%s failed: %s", function.__name__, type(error).__name__)
+                return failure(StorageError(f"An unexpected fault ({type(error).__name__}). Run health_check."))
+
+        @functools.wraps(function)
+        async def answer(**arguments: Any) -> ToolResult:
+            threads = _readers if read_only else _writers
+            return await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
+
+        mcp.tool(
+            annotations=hints,
+            description=" ".join((function.__doc__ or "").split()),
+            output_schema=flat_schema(get_type_hints(function)["return"]),
+        )(answer)
+        return answer
+
+    return register
+
+
+@tool(render.added, open_world=True)
+def add_memory(
+    *,
+    content: Annotated[
+        arguments.OptionalText, OMITTED, published("string", "The text to remember, kept as it is. Or give messages.")
+    ],
+    messages: Annotated[
+        arguments.OptionalMessages,
+        OMITTED,
+        published(arguments.MESSAGES, "A conversation; the user's and system's words are remembered."),
+    ],
+    user_id: UserId,
+    metadata: Metadata,
+    priority: Annotated[arguments.PriorityOr, null_means("medium")] = "medium",
+    run_async: Annotated[
+        bool, null_means(True), Field(alias="async", description="False waits for the search index too.")
+    ] = True,
+    skip_duplicate_check: Annotated[
+        bool, null_means(False), Field(description="True stores a copy even of a known text.")
+    ] = False,
+    engine: Engine = Depends(_engine),
+) -> models.AddResult:
+    """Remember a fact, preference, decision or conversation for later sessions. Use it whenever the user says
+    something worth keeping. Stored for good before it answers with the id; the same text again returns the
+    existing id, and similar memories are listed so that you can correct them."""
+    text = _text_to_remember(content, messages)
+    stored = engine.add(
+        user_id,
+        text,
+        metadata=metadata,
+        priority=priority,
+        wait=not run_async,
+        check_duplicates=not skip_duplicate_check,
+    )
+    duplicate = stored.added.duplicate
+    return models.AddResult(
+        memory_id=stored.added.id,
+        message="Already saved" if duplicate else "Saved",
+        duplicate=duplicate,
+        cached=False,
+        indexing="done" if stored.indexed else "pending",
+        similar=[
+            models.SimilarMemory(id=s.id, memory=s.content[:500], score=round(s.score, 3)) for s in stored.added.similar
+        ],
+    )
+
+
+@tool(render.memory, read_only=True, idempotent=True)
+def get_memory(*, memory_id: MemoryId, user_id: UserId, engine: Engine = Depends(_engine)) -> models.Memory:
+    """Read one memory whole, by its id, with metadata, priority and dates. Use it when a list or search result
+    was shortened. Changes nothing."""
+    return models.Memory.of(engine.get(user_id, memory_id))
+
+
+@tool(render.updated, idempotent=True)
+def update_memory(
+    *,
+    memory_id: MemoryId,
+    content: Annotated[arguments.OptionalText, OMITTED, published("string", "The new text; omit to keep it.")],
+    metadata: Annotated[
+        arguments.OptionalObject, OMITTED, published("object", "Keys to set; null removes a key, others stay.")
+    ],
+    priority: Annotated[arguments.OptionalPriority, OMITTED, published(arguments.PRIORITY)],
+    user_id: UserId,
+    engine: Engine = Depends(_engine),
+) -> models.UpdateResult:
+    """Correct or extend a memory: new text, metadata keys or priority; what you do not give stays. Use it when a
+    fact has changed, instead of adding a second one. Returns the memory as it is now; the old text stays in its
+    history only."""
+    record = engine.update(user_id, memory_id, content=content, metadata=metadata, priority=priority)
+    (result,), cut = render.fit([models.UpdateResult.of(record, success=True, message="Updated")])
+    return (
+        result.model_copy(update={"message": "Updated\nIt is shortened here: get_memory shows it whole."})
+        if cut
+        else result
+    )
+
+
+@tool(render.searched, read_only=True, idempotent=True)
+def search_memory(
+    *,
+    query: Annotated[arguments.Text, Field(description="A question or keywords, in plain words.")],
+    user_id: UserId,
+    limit: Annotated[int, whole(1, description="1 to 100."), null_means(10)] = 10,
+    prefer_cache: Annotated[bool, null_means(True)] = True,
+    metadata_filter: MetadataFilter,
+    threshold: Annotated[float, Field(ge=0, le=1, description="Least score, 0 to 1."), null_means(0.0)] = 0.0,
+    engine: Engine = Depends(_engine),
+) -> models.SearchResult:
+    """Find what is remembered about a topic, by meaning and by word. Use it before you answer anything that the
+    user may have told you in an earlier session. Returns whole memories, best first, with scores from 0 to 1
+    (below 0.3 is weak) and dates; changes nothing."""
+    found = engine.search(
+        user_id,
+        query,
+        limit=min(limit, 100),
+        use_cache=prefer_cache,
+        metadata_filter=metadata_filter,
+        threshold=threshold,
+    )
+    hits = [
+        models.SearchHit.of(
+            hit.record,
+            score=round(hit.score, 4),
+            score_breakdown=hit.breakdown.shown(),
+            matched_entities=[],
+        )
+        for hit in found.ranking.hits
+    ]
+    results, truncated = render.fit(hits)
+    return models.SearchResult(
+        results=results,
+        source=found.source,
+        mode=found.mode,
+        total_candidates=found.ranking.candidates,
+        below_threshold=found.ranking.below,
+        truncated=truncated,
+        message=render.search_message(found, len(results), len(hits), truncated, limit),
+    )
+
+
+@tool(render.listed, read_only=True, idempotent=True)
+def get_all_memories(
+    *,
+    user_id: UserId,
+    limit: Annotated[int, whole(1, description="1 to 500."), null_means(100)] = 100,
+    offset: Annotated[int, whole(0, 10**9), null_means(0)] = 0,
+    prefer_cache: Annotated[bool, null_means(True)] = True,
+    include_cache_stats: Annotated[bool, null_means(True)] = True,
+    metadata_filter: MetadataFilter,
+    engine: Engine = Depends(_engine),
+) -> models.MemoryPage:
+    """List memories, newest first, page by page. Use it to review or clean up what is stored; to find something,
+    use search_memory. Long texts are shortened; the answer says how many there are and where the next page
+    starts. Changes nothing."""
+    page = engine.page(user_id, limit=min(limit, 500), offset=offset, metadata_filter=metadata_filter)
+    memories, truncated = render.fit([models.Memory.of(record) for record in page.records])
+    reached = offset + len(memories)
+    return models.MemoryPage(
+        total=page.total,
+        limit=min(limit, 500),
+        offset=offset,
+        returned=len(memories),
+        count=len(memories),
+        hasMore=reached < page.total,
+        source="storage",
+        truncated=truncated,
+        memories=memories,
+        cache_stats=engine.searches.stats() if include_cache_stats else None,
+        message=render.page_message(page.total, offset, len(memories), truncated, limit),
+    )
+
+
+@tool(render.deleted, destructive=True, idempotent=True)
+def delete_memory(*, memory_id: MemoryId, user_id: UserId, engine: Engine = Depends(_engine)) -> models.DeleteResult:
+    """Forget one memory, by its full id. Use it when the user asks to forget something or a memory is wrong
+    beyond correction. It is gone from every search at once; its history can still be read."""
+    record = engine.delete(user_id, memory_id)
+    return models.DeleteResult(success=True, deleted=record.id, message=f"Deleted\n{render.line(record.content)}")
+
+
+@tool(render.deleted, destructive=True, idempotent=True)
+def delete_all_memories(
+    *,
+    user_id: UserId,
+    confirm: Annotated[
+        bool,
+        null_means(False),
+        Field(description="True deletes; otherwise you only learn how many would go."),
+    ] = False,
+    engine: Engine = Depends(_engine),
+) -> models.DeleteAllResult:
+    """Forget all memories of one user. Only on the user's explicit wish: ask without confirm first and tell the
+    user the number. Other users' memories stay. Returns how many were deleted."""
+    count = engine.delete_all(user_id, confirm=confirm)
+    message = (
+        f"Deleted\n{count} memories." if confirm else f"{count} memories would be deleted. Repeat with confirm: true."
+    )
+    return models.DeleteAllResult(deleted=count if confirm else 0, message=message)
+
+
+@tool(render.history, read_only=True, idempotent=True)
+def get_memory_history(
+    *,
+    memory_id: MemoryId,
+    user_id: UserId,
+    limit: Annotated[int, whole(1, description="Newest versions to show, up to 500."), null_means(50)] = 50,
+    engine: Engine = Depends(_engine),
+) -> models.HistoryResult:
+    """Show how a memory came to be what it is: every version with its text, metadata and time. Works for deleted
+    memories too. Use it when the user asks what was known before. Changes nothing."""
+    total, versions = engine.history(user_id, memory_id, min(limit, 500))
+    entries, cut = render.fit_versions([models.HistoryEntry.of(version) for version in versions])
+    return models.HistoryResult(history=entries, message=render.history_message(total, len(entries), cut, limit))
+
+
+@tool(render.imported, open_world=True)
+def import_memories(
+    *,
+    source: Annotated[Literal["json_file", "mem0_api"], Field(description="Where they come from.")],
+    file_path: Annotated[
+        arguments.OptionalText, OMITTED, published("string", "Absolute path of a JSON or JSON Lines file.")
+    ],
+    api_key: Annotated[arguments.OptionalText, OMITTED, published("string", "For mem0_api.")],
+    user_id: UserId,
+    batch_size: Annotated[int, whole(10, 200), null_means(50)] = 50,
+    priority: Annotated[arguments.PriorityOr, null_means("high")] = "high",
+    skip_duplicates: Annotated[bool, null_means(True)] = True,
+    engine: Engine = Depends(_engine),
+    context: Context = CurrentContext(),
+) -> models.ImportResult:
+    """Bring memories in from a file of another program or an export: a list of objects with memory, content or
+    text, and optionally id, metadata, created_at. Running it again changes nothing. Returns how many were
+    imported, were known already or failed, and why."""
+    if source == "mem0_api":
+        raise InvalidParameters(
+            "This version imports files only. Export from Mem0 to JSON, then use source json_file with file_path."
+        )
+    if not file_path:
+        raise InvalidParameters("file_path is missing. Give the absolute path of a JSON or JSON Lines file.")
+
+    def report(done: int, total: int) -> None:
+        from_thread.run(context.report_progress, done, total)
+
+    tally = engine.import_file(
+        user_id,
+        file_path,
+        priority=priority,
+        skip_duplicates=skip_duplicates,
+        batch_size=batch_size,
+        progress=report,
+    )
+    return models.ImportResult.of(tally)
+
+
+@tool(render.synced, read_only=True, idempotent=True)
+def sync_status(engine: Engine = Depends(_engine)) -> models.SyncStatus:
+    """Tell whether all stored memories are indexed for search by meaning, and which are still waiting or failed.
+    Use it after a large import, or when a new memory is not found. Changes nothing."""
+    counts, jobs = engine.pending()
+    waiting = counts["pending"] + counts["failed"]
+    return models.SyncStatus(
+        pending=counts["pending"],
+        failed=counts["failed"],
+        jobs=[models.JobStatus.of(job) for job in jobs],
+        message=f"{waiting} operations pending" if waiting else "All operations complete",
+    )
+
+
+@tool(render.healthy, read_only=True, idempotent=True)
+def health_check(engine: Engine = Depends(_engine)) -> models.Health:
+    """Examine the memory itself: file, indexes, embedding model, counts and version, each measured now. Use it
+    when something seems wrong; the answer names the next step. Changes nothing."""
+    from r3_lite.health import measure
+
+    return measure(engine)
+
+
+def _text_to_remember(content: str | None, messages: list[arguments.Message] | None) -> str:
+    if (content is None) == (messages is None):
+        raise InvalidParameters("Give either content (a text) or messages (a conversation), exactly one of them.")
+    if messages is None:
+        return content or ""
+    said = [message.content for message in messages if message.role != "assistant" and message.content.strip()]
+    if not said:
+        raise InvalidParameters("messages holds nothing that the user or system said. Send at least one such message.")
+    return "\n".join(said)
+
+
+async def _explain(context: MiddlewareContext[Any], error: PydanticValidationError) -> str:
+    problems = []
+    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:3]:
+        where = ".".join(str(part) for part in problem["loc"][:3])[:60]
+        if problem["type"] == "unexpected_keyword_argument":
+            problems.append(f"unknown argument; allowed are {await _allowed(context)}")
+        elif problem["type"] in {"missing_argument", "missing_keyword_only_argument", "missing"}:
+            problems.append(f"{where} is missing")
+        else:
+            problems.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+    return "; ".join(dict.fromkeys(problems))[:270] + "."
+
+
+async def _allowed(context: MiddlewareContext[Any]) -> str:
+    found = await mcp.get_tool(context.message.name)
+    return ", ".join(found.parameters["properties"]) if found else "none"

@@ -1,0 +1,227 @@
+"""The commands for people that read and change the memory: the same engine as the server's, on the same file.
+
+Each takes the parsed arguments and the settings, prints, and returns the exit code. They work while servers run on the
+file, start none, and need no model; R3Error passes through.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from r3_lite import terminal
+from r3_lite.engine import Engine
+from r3_lite.errors import InvalidParameters, ModelUnavailable
+from r3_lite.models import AddResult, Memory, SearchHit, SimilarMemory
+from r3_lite.search import WEAK
+from r3_lite.settings import Settings
+
+
+def add(args: argparse.Namespace, settings: Settings) -> int:
+    """Store a memory and, where the model can be had, its vector."""
+    text = _text(args.text)
+    with _engine(settings) as engine:
+        stored = engine.add(None, text, metadata=args.metadata, priority=args.priority, wait=True)
+    duplicate = stored.added.duplicate
+    result = AddResult(
+        memory_id=stored.added.id,
+        message="Already saved" if duplicate else "Saved",
+        duplicate=duplicate,
+        cached=False,
+        indexing="done" if stored.indexed else "pending",
+        similar=[SimilarMemory(id=s.id, memory=s.content, score=round(s.score, 3)) for s in stored.added.similar],
+    )
+    if args.json:
+        terminal.show_json(result.model_dump())
+        return 0
+    print(f"{result.message}: {result.memory_id}")
+    if not stored.indexed and settings.intelligence == "full":
+        terminal.complain("it is found by keyword now, by meaning once a server has indexed it")
+    if result.similar:
+        rows = [(f"{s.score:.2f}", s.id, s.memory) for s in result.similar]
+        terminal.show_table(
+            ("similarity", "id", "memory"), rows, title="Similar memories that say something else", wide="memory"
+        )
+    return 0
+
+
+def search(args: argparse.Namespace, settings: Settings) -> int:
+    """Print what answers a query best, by meaning and keyword; by keyword alone without the model."""
+    query = " ".join(args.query)
+    with _engine(settings) as engine:
+        if settings.intelligence == "full":
+            try:
+                engine.encoder.load()
+            except ModelUnavailable as error:
+                terminal.complain(f"searching by keyword only: {error.message}")
+        found = engine.search(None, query, limit=args.limit, threshold=args.threshold)
+    if found.warning:
+        terminal.complain(found.warning)
+    hits = found.ranking.hits
+    if args.json:
+        results = [
+            SearchHit.of(
+                hit.record, score=round(hit.score, 4), score_breakdown=hit.breakdown.shown(), matched_entities=[]
+            ).model_dump()
+            for hit in hits
+        ]
+        terminal.show_json({"results": results, "mode": found.mode, "total": found.total})
+    elif hits:
+        rows = [
+            (
+                f"{hit.score:.2f}" + (" weak" if hit.score < WEAK else ""),
+                hit.record.content,
+                hit.record.created_at[:10],
+                hit.record.id,
+            )
+            for hit in hits
+        ]
+        title = f"{len(hits)} of {found.total} memories" + ("" if found.mode == "hybrid" else ", by keyword only")
+        terminal.show_table(("score", "memory", "date", "id"), rows, title=title, wide="memory")
+    else:
+        print(f"No memories found: none of the {found.total} of user {_user(settings)} answers this.")
+    return 0
+
+
+def get(args: argparse.Namespace, settings: Settings) -> int:
+    """Print one memory whole."""
+    with _engine(settings) as engine:
+        record = engine.get(None, args.id)
+    memory = Memory.of(record)
+    if args.json:
+        terminal.show_json(memory.model_dump())
+        return 0
+    facts = [(name, str(getattr(memory, name))) for name in ("id", "user_id", "priority", "created_at", "updated_at")]
+    facts += [(f"metadata.{key}", str(value)) for key, value in memory.metadata.items()]
+    terminal.show_facts(facts)
+    print(f"\n{terminal.printable(memory.content)}")
+    return 0
+
+
+def list_memories(args: argparse.Namespace, settings: Settings) -> int:
+    """Print one page of a user's memories, newest first."""
+    with _engine(settings) as engine:
+        page = engine.page(None, limit=args.limit, offset=args.offset)
+    if args.json:
+        memories = [Memory.of(record).model_dump() for record in page.records]
+        terminal.show_json({"total": page.total, "offset": args.offset, "memories": memories})
+    elif page.records:
+        end = args.offset + len(page.records)
+        title = f"Memories {args.offset + 1} to {end} of {page.total}, newest first"
+        title += f"; --offset {end} shows more" if end < page.total else ""
+        rows = [(r.content, r.priority, r.created_at[:10], r.id) for r in page.records]
+        terminal.show_table(("memory", "priority", "date", "id"), rows, title=title, wide="memory")
+    else:
+        print(f"No memories found: user {_user(settings)} has {page.total}.")
+    return 0
+
+
+def delete(args: argparse.Namespace, settings: Settings) -> int:
+    """Remove one memory, or all of a user after a confirmation."""
+    if args.id is not None:
+        with _engine(settings) as engine:
+            record = engine.delete(None, args.id)
+        if args.json:
+            terminal.show_json({"deleted": [record.id]})
+        else:
+            print(f"Deleted: {terminal.printable(record.content)}")
+        return 0
+    with _engine(settings) as engine:
+        count = engine.delete_all(None, confirm=False)
+        question = f"Delete all {count} memories of user {_user(settings)}? [y/N] "
+        if not args.yes and input(question).strip().lower() not in {"y", "yes"}:
+            print("Nothing was deleted.")
+            return 1
+        count = engine.delete_all(None, confirm=True)
+    if args.json:
+        terminal.show_json({"deleted_count": count})
+    else:
+        print(f"Deleted {count} memories of user {_user(settings)}.")
+    return 0
+
+
+def stats(args: argparse.Namespace, settings: Settings) -> int:
+    """Print where the file is, how it is, and what it holds; the exit code is 1 if something is broken."""
+    from r3_lite.health import measure
+
+    with _engine(settings) as engine:
+        health = measure(engine)
+    if args.json:
+        terminal.show_json(health.model_dump())
+    else:
+        database, counts, index, model = health.database, health.counts, health.index, health.model
+        terminal.show_facts(
+            [
+                ("status", f"{health.status}: {health.next_step}"),
+                ("file", database["path"]),
+                ("size", f"{database['size']:,} bytes, journal mode {database['journal_mode']}"),
+                ("integrity", f"{database['integrity']}, schema {database['schema_version']}"),
+                ("writable", "yes" if database["writable"] else "not at the moment"),
+                ("memories", f"{counts['memories']:,} of {counts['users']:,} users"),
+                ("history", f"{counts['history']:,} entries"),
+                ("not indexed yet", f"{index['pending']} waiting, {index['failed']} failed"),
+                ("model", f"{model['name']}, {model['dimension']} dimensions, {_state(model['state'])}"),
+                ("version", health.version),
+            ]
+        )
+    return 1 if health.status == "error" else 0
+
+
+def models(args: argparse.Namespace, settings: Settings) -> int:
+    """List the embedding models, or fetch one."""
+    from dataclasses import asdict
+
+    from r3_lite.embed import available_models, download
+
+    if args.action == "download":
+        download(args.name, settings.model_cache)
+        if args.json:
+            terminal.show_json({"downloaded": args.name})
+        else:
+            print(f"Downloaded. Set R3_EMBEDDING_MODEL={args.name} to use it; memories are then embedded anew.")
+        return 0
+    choices = available_models(settings.model_cache)
+    if args.json:
+        terminal.show_json([asdict(choice) for choice in choices])
+        return 0
+    rows = [
+        (
+            choice.name,
+            str(choice.dimension),
+            f"{choice.megabytes:,} MB",
+            "many" if choice.multilingual else "English",
+            "here" if choice.present else "to download",
+        )
+        for choice in choices
+    ]
+    title = "Embedding models; the first is the default"
+    terminal.show_table(("name", "dimensions", "size", "languages", "state"), rows, title=title, wide="name")
+    return 0
+
+
+@contextlib.contextmanager
+def _engine(settings: Settings) -> Iterator[Engine]:
+    engine = Engine(settings)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _text(words: list[str]) -> str:
+    if words and words != ["-"]:
+        return " ".join(words)
+    if sys.stdin is None or (not words and terminal.is_interactive()):
+        raise InvalidParameters("There is no text to remember. Give it as an argument, or pipe it in.")
+    try:
+        return sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError:
+        raise InvalidParameters("The standard input is not UTF-8 text. Nothing was stored.") from None
+
+
+def _user(settings: Settings) -> str:
+    return terminal.printable(settings.user_id)
+
+
+def _state(state: str) -> str:
+    return "loaded when needed" if state == "idle" else state

@@ -1,0 +1,353 @@
+"""The memory itself: owns the file, the model, the worker and the cache, and does what each tool asks."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import apsw
+
+from r3_lite import search, store, transfer, vectors
+from r3_lite.cache import SearchCache
+from r3_lite.db import Database
+from r3_lite.embed import Encoder
+from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error, StorageError
+from r3_lite.filters import Clause, compile_filter
+from r3_lite.indexer import Indexer
+from r3_lite.limits import MAX_QUERY, check_content, check_metadata, check_user_id
+from r3_lite.query import parse_query
+from r3_lite.settings import Settings
+from r3_lite.store import Added, NewMemory, Record, Version
+from r3_lite.transfer import Tally
+
+# How long an add that shall wait for its vector waits for the model to load.
+MODEL_PATIENCE = 30.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What an add came to, and whether its vector is in the file already."""
+
+    added: Added
+    indexed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A search answer: the ranking, how it was made, how many memories there are, what the caller should know.
+
+    `note` says why keywords alone answered, `warning` what failed on the way, `others` how many other users have
+    memories where this one has none.
+    """
+
+    ranking: search.Ranking
+    mode: search.Mode
+    source: Literal["cache", "storage"]
+    total: int
+    note: str = ""
+    warning: str = ""
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a user's memories, newest first, and how many there are in all."""
+
+    records: tuple[Record, ...]
+    total: int
+
+
+class Engine:
+    """Thread-safe. Nothing is opened before the first call that needs it; `close` need not be called for safety."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.started = time.monotonic()
+        self.database = Database(
+            None if settings.demo else settings.db_path,
+            synchronous=settings.synchronous,
+            journal_mode=settings.journal_mode,
+            busy_timeout=settings.busy_timeout,
+        )
+        self.encoder = Encoder(
+            settings.embedding_model,
+            cache_dir=settings.model_cache,
+            threads=settings.threads,
+            enabled=settings.intelligence == "full",
+        )
+        self.indexer = Indexer(self.database, self.encoder)
+        self.searches = SearchCache(min(settings.cache_max_size, 256))
+
+    def start(self) -> None:
+        """Load the model and begin to index in the background. Returns at once; repeated calls change nothing."""
+        self.indexer.start()
+
+    def close(self) -> None:
+        """End the worker and close this thread's connection."""
+        self.indexer.stop()
+        self.database.close()
+
+    def user(self, user_id: str | None) -> str:
+        """Return the user to act for: the one given, else the configured default."""
+        return check_user_id(user_id if user_id is not None else self.settings.user_id)
+
+    def add(
+        self,
+        user_id: str | None,
+        content: str,
+        *,
+        metadata: dict[str, Any] | None = None,
+        priority: str = "medium",
+        wait: bool = False,
+        check_duplicates: bool = True,
+    ) -> Stored:
+        """Commit a memory, its keyword index and its job; with `wait` its vector too, where the model can be had.
+
+        Raises InvalidParameters for text or metadata outside the limits, StorageError when nothing was stored.
+        """
+        new = NewMemory(self.user(user_id), check_content(content), check_metadata(metadata or {}), priority=priority)
+        self._ensure_space()
+        with self.database.write() as connection:
+            added = store.insert(connection, new, check_duplicates=check_duplicates)
+        self.start()
+        self.indexer.wake()
+        return Stored(added, self._index_now(added.seq) if wait else self._is_indexed(added.seq))
+
+    def get(self, user_id: str | None, memory_id: str) -> Record:
+        """Return one memory whole. Raises MemoryNotFound."""
+        with self.database.read() as connection:
+            return store.find(connection, self.user(user_id), memory_id)
+
+    def update(
+        self,
+        user_id: str | None,
+        memory_id: str,
+        *,
+        content: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        priority: str | None = None,
+    ) -> Record:
+        """Change what is given of one memory. Raises MemoryNotFound, InvalidParameters when nothing is given."""
+        if content is None and metadata is None and priority is None:
+            raise InvalidParameters("Nothing to change. Give content, metadata or priority.")
+        if content is not None:
+            check_content(content)
+        with self.database.write() as connection:
+            record = store.update(
+                connection,
+                self.user(user_id),
+                memory_id,
+                content=content,
+                metadata=check_metadata(metadata) if metadata is not None else None,
+                priority=priority,
+            )
+            check_metadata(record.metadata)
+        self.start()
+        self.indexer.wake()
+        return record
+
+    def search(
+        self,
+        user_id: str | None,
+        query: str,
+        *,
+        limit: int = 10,
+        use_cache: bool = True,
+        metadata_filter: Mapping[str, Any] | None = None,
+        threshold: float = 0.0,
+    ) -> Found:
+        """Return the user's memories that answer a query best, by meaning and keywords.
+
+        While the model is not ready the answer comes from keywords. If one of the two ways fails, the other
+        answers with a warning; if both fail, StorageError is raised. Reads only.
+        """
+        if not query.strip():
+            raise InvalidParameters("query is empty. Say what to look for.")
+        if len(query) > MAX_QUERY:
+            raise InvalidParameters(f"query is longer than {MAX_QUERY:,} characters. Ask a shorter question.")
+        self.start()
+        user = self.user(user_id)
+        where = compile_filter(metadata_filter)
+        dense = self._dense_space()
+        key = (user, query, where[0], repr(where[1]), limit, threshold, dense)
+        with self.database.read() as connection:
+            generation = store.generation(connection, user)
+        cached: tuple[int, Found] | None = self.searches.get(key) if use_cache else None
+        if cached is not None and cached[0] == generation:
+            return replace(cached[1], source="cache")
+        # The generation is read before the memories: a write in between leaves an entry that is never served.
+        found = self._search(user, query, where, limit, threshold, dense)
+        # What an answer says about other users changes without this user's generation.
+        if found.total and not found.warning:
+            self.searches.put(key, (generation, found))
+        return found
+
+    def page(
+        self,
+        user_id: str | None,
+        *,
+        limit: int,
+        offset: int,
+        metadata_filter: Mapping[str, Any] | None = None,
+    ) -> Page:
+        """Return one page of the user's memories, newest first."""
+        with self.database.read() as connection:
+            total, records = store.page(connection, self.user(user_id), limit, offset, compile_filter(metadata_filter))
+        return Page(tuple(records), total)
+
+    def delete(self, user_id: str | None, memory_id: str) -> Record:
+        """Remove one memory and return what it was. Raises MemoryNotFound and then removes nothing."""
+        with self.database.write() as connection:
+            return store.delete(connection, self.user(user_id), memory_id)
+
+    def delete_all(self, user_id: str | None, *, confirm: bool) -> int:
+        """Return how many memories the user has and, with `confirm`, remove them all in one transaction."""
+        user = self.user(user_id)
+        if not confirm:
+            with self.database.read() as connection:
+                return store.count(connection, user)
+        with self.database.write() as connection:
+            return store.delete_all(connection, user)
+
+    def history(self, user_id: str | None, memory_id: str, limit: int) -> tuple[int, list[Version]]:
+        """Return how many versions a memory has, deleted or not, and its newest `limit`, oldest first."""
+        with self.database.read() as connection:
+            return store.history(connection, self.user(user_id), memory_id, limit)
+
+    def import_file(
+        self,
+        user_id: str | None,
+        path: str,
+        *,
+        priority: str = "high",
+        skip_duplicates: bool = True,
+        batch_size: int = 50,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Tally:
+        """Import a JSON or JSON Lines file for one user; vectors follow in the background."""
+        items = transfer.read_json_file(path, self.settings.import_roots)
+        self._ensure_space()
+        tally = transfer.import_items(
+            self.database,
+            items,
+            user_id=self.user(user_id),
+            priority=priority,
+            skip_duplicates=skip_duplicates,
+            batch_size=batch_size,
+            progress=progress,
+        )
+        self.start()
+        self.indexer.wake()
+        return tally
+
+    def pending(self) -> tuple[dict[str, int], list[vectors.JobState]]:
+        """Return the counts of unfinished work and its first jobs, oldest first."""
+        with self.database.read() as connection:
+            return self.coverage(connection), vectors.job_states(connection, self.indexer.space, limit=20)
+
+    def coverage(self, connection: apsw.Connection) -> dict[str, int]:
+        """Return {pending, failed, without_vector} over all users, in the caller's transaction.
+
+        A model that was never loaded has no jobs in the file yet: every memory without a vector is pending then.
+        """
+        counts = vectors.coverage(connection, self.indexer.space)
+        if self.indexer.space is None and self.encoder.state != "off":
+            counts["pending"] = counts["without_vector"]
+        return counts
+
+    def _search(self, user: str, query: str, where: Clause, limit: int, threshold: float, dense: int | None) -> Found:
+        warnings: list[str] = []
+        with self.database.read() as connection:
+            parsed = parse_query(query, store.authors(connection, user))
+        # The model runs before the snapshot is taken: no lock is held while it computes.
+        vector = self._query_vector(parsed.dense_text, warnings) if dense is not None else None
+        pool = max(search.POOL, limit)
+        bm25: dict[int, float] = {}
+        cosines: dict[int, float] = {}
+        with self.database.read() as connection:
+            by_keyword = by_meaning = True
+            try:
+                if parsed.terms:
+                    bm25 = store.keyword_matches(connection, store.match_any(parsed.terms), user, pool, where)
+            except (apsw.SQLError, apsw.CorruptError):
+                by_keyword = False
+                warnings.append("The keyword index cannot be read: this answer comes from meaning alone.")
+            try:
+                if vector is not None and dense is not None:
+                    near = vectors.nearest(connection, dense, vector, user, where, vectors.CANDIDATES)
+                    cosines = search.pool(near, parsed.authors, pool)
+            except (apsw.SQLError, apsw.CorruptError):
+                by_meaning = False
+                warnings.append("The vectors cannot be read: this answer comes from keywords alone.")
+            if not by_keyword and (vector is None or not by_meaning):
+                raise StorageError(
+                    "Neither the keyword index nor the vectors can be read. Run health_check; restore a backup."
+                )
+            around = store.neighbours(connection, {*bm25, *cosines})
+            if where == store.EVERYTHING:
+                # The turn after one that is near may be the answer, however it is worded.
+                following = {after for seq, (_, after) in around.items() if after is not None and seq in cosines}
+                around |= store.neighbours(connection, following - around.keys())
+            records = store.fetch(connection, {*bm25, *cosines, *around})
+            context: dict[int, float] = {}
+            if vector is not None and dense is not None and by_meaning:
+                cosines |= vectors.cosines(connection, dense, vector, records.keys() - cosines.keys())
+                previous = {seq: before for seq, (before, _) in around.items() if before is not None}
+                context = vectors.cosines_in_context(connection, dense, vector, previous)
+            total = store.count(connection, user)
+            others = 0 if total else store.count_others(connection, user)
+        if warnings:
+            self.indexer.mend()
+        candidates = search.Candidates(records, cosines, bm25, context, around)
+        ranking = search.rank(parsed, candidates, limit=limit, threshold=threshold)
+        mode: search.Mode = "hybrid" if vector is not None and (cosines or not bm25) else "keyword"
+        note = self._why_keywords() if mode == "keyword" else ""
+        return Found(ranking, mode, "storage", total, note, " ".join(warnings), others)
+
+    def _dense_space(self) -> int | None:
+        """Return the space to search by meaning in, or None while only keywords can answer. Reads only."""
+        return self.indexer.space if self.encoder.state == "ready" else None
+
+    def _why_keywords(self) -> str:
+        if self.encoder.state == "off":
+            return "Search goes by keyword: embeddings are switched off."
+        if self.encoder.state == "unavailable" or self.database.vector_error:
+            return "Search goes by keyword: health_check says why."
+        if self.encoder.state == "ready":
+            return "Search goes by keyword until the memories are embedded."
+        return "Search goes by keyword until the embedding model is loaded."
+
+    def _query_vector(self, text: str, warnings: list[str]) -> bytes | None:
+        try:
+            return self.encoder.embed_query(text).astype("<f4").tobytes()
+        except ModelUnavailable as error:
+            warnings.append(error.message)
+            return None
+
+    def _ensure_space(self) -> None:
+        """Enter the model in the file before the first memory, so that the memory's job is committed with it."""
+        if self.encoder.state != "off":
+            self.indexer.ensure_space()
+
+    def _index_now(self, seq: int) -> bool:
+        if self.encoder.state == "off":
+            return True
+        if not self.encoder.wait_ready(MODEL_PATIENCE):
+            return False
+        try:
+            return self.indexer.index_now(seq)
+        except R3Error as error:
+            # The memory is stored; its vector is owed and the job table says so.
+            logger.warning("indexing is put off: %s", error.message)
+            return False
+
+    def _is_indexed(self, seq: int) -> bool:
+        """Tell whether nothing is owed to a memory any more."""
+        if self.encoder.state == "off":
+            return True
+        with self.database.read() as connection:
+            space = self.indexer.space
+            return space is not None and vectors.is_indexed(connection, space, seq)

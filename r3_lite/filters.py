@@ -1,0 +1,161 @@
+"""metadata_filter → SQL: what a filter may say, and the WHERE clause that it becomes. Pure."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from r3_lite.clock import parse_time, to_text
+from r3_lite.errors import InvalidParameters
+from r3_lite.limits import check_metadata
+
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$exists")
+MAX_CONDITIONS = 32
+MAX_CHOICES = 200
+
+_COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_LITERALS = {None: "null", True: "true", False: "false"}
+_PRIORITY_RANKS = {"low": 0, "medium": 1, "normal": 1, "high": 2, "critical": 3}
+_PRIORITY_RANK_SQL = "CASE m.priority WHEN 'low' THEN 0 WHEN 'medium' THEN 1 WHEN 'high' THEN 2 ELSE 3 END"
+_DATE_ONLY = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}")
+_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+
+Clause = tuple[str, list[Any]]
+
+
+def compile_filter(metadata_filter: Mapping[str, Any] | None) -> Clause:
+    """Return (SQL, parameters) for a filter over a table named m; ("1", []) when there is nothing to filter.
+
+    {key: value} and {key: {"$eq": value}} mean the same; a list in the metadata matches when one of its elements
+    does; text, numbers and booleans never equal each other; lists and objects equal the same JSON, whatever the
+    order of its keys; {key: null} matches null and absent keys. `created_at`, `updated_at` (a date alone covers its
+    whole day, UTC) and `priority` (ordered low to critical) reach the columns. Raises InvalidParameters for unknown
+    operators and values that do not fit.
+    """
+    check_metadata(dict(metadata_filter or {}), "metadata_filter")
+    conditions: list[Clause] = []
+    for key, wanted in (metadata_filter or {}).items():
+        operations = wanted if _has_operators(wanted) else {"$eq": wanted}
+        for operator, value in operations.items():
+            if operator not in OPERATORS:
+                raise InvalidParameters(f"metadata_filter knows the operators {', '.join(OPERATORS)} only.")
+            conditions.append(_condition(key, operator, value))
+    if len(conditions) > MAX_CONDITIONS:
+        raise InvalidParameters(f"metadata_filter takes at most {MAX_CONDITIONS} conditions.")
+    if not conditions:
+        return "1", []
+    return " AND ".join(sql for sql, _ in conditions), [p for _, params in conditions for p in params]
+
+
+def _has_operators(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(str(key).startswith("$") for key in value)
+
+
+def _condition(key: str, operator: str, value: Any) -> Clause:
+    column = {"created_at": _time, "updated_at": _time, "priority": _priority}.get(key)
+    if operator == "$exists":
+        if not isinstance(value, bool):
+            raise InvalidParameters("metadata_filter: $exists takes true or false.")
+        if column:
+            return ("1" if value else "0"), []
+        return _negated(_any_value(key, "1", []), not value)
+    if operator == "$ne":
+        return _negated(_condition(key, "$eq", value), True)
+    choices = value if operator == "$in" else [value]
+    if not isinstance(choices, list) or len(choices) > MAX_CHOICES:
+        raise InvalidParameters(f"metadata_filter: $in takes a list of at most {MAX_CHOICES} values.")
+    if any(isinstance(choice, int) and abs(choice) >= 2**63 for choice in choices):
+        raise InvalidParameters("metadata_filter: a number is larger than 64 bits can hold. Use a smaller one.")
+    if operator in _COMPARISONS:
+        return (column or _compares)(key, operator, value)
+    return _any_of([column(key, "$eq", choice) for choice in choices]) if column else _equals(key, choices)
+
+
+def _negated(clause: Clause, negate: bool) -> Clause:
+    return (f"NOT {clause[0]}" if negate else clause[0]), clause[1]
+
+
+def _any_of(clauses: Sequence[Clause]) -> Clause:
+    return f"({' OR '.join(sql for sql, _ in clauses) or '0'})", [p for _, params in clauses for p in params]
+
+
+def _any_value(key: str, test: str, params: list[Any]) -> Clause:
+    # json_each takes any key as a plain value: no JSON path is ever built from a caller's text.
+    return f"EXISTS (SELECT 1 FROM json_each(m.metadata) AS v WHERE v.key = ? AND {test})", [key, *params]
+
+
+def _compares(key: str, operator: str, value: Any) -> Clause:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidParameters(f"metadata_filter: {operator} takes a number or a text.")
+    kinds = "('text')" if isinstance(value, str) else "('integer', 'real')"
+    return _each(key, lambda v: (f"{v}.type IN {kinds} AND {v}.atom {_COMPARISONS[operator]} ?", [value]))
+
+
+def _equals(key: str, choices: Sequence[Any]) -> Clause:
+    """The value, or an element of it, is one of the choices; each kind of choice is looked up among its own."""
+    literals = [_LITERALS[choice] for choice in choices if choice is None or isinstance(choice, bool)]
+    texts = [choice for choice in choices if isinstance(choice, str)]
+    numbers = [choice for choice in choices if isinstance(choice, int | float) and not isinstance(choice, bool)]
+    structures = [json.dumps(choice, ensure_ascii=False) for choice in choices if isinstance(choice, list | dict)]
+
+    def test(v: str) -> Clause:
+        alternatives = (
+            (f"{v}.type IN ({_marks(literals)})", literals),
+            (f"{v}.type = 'text' AND {v}.atom IN ({_marks(texts)})", texts),
+            (f"{v}.type IN ('integer', 'real') AND {v}.atom IN ({_marks(numbers)})", numbers),
+            (
+                f"{v}.type IN ('array', 'object') AND {_leaves(f'{v}.value')} IN ({_marks(structures, _leaves('?'))})",
+                structures,
+            ),
+        )
+        return _any_of([alternative for alternative in alternatives if alternative[1]])
+
+    equal = _each(key, test)
+    return _any_of([equal, _negated(_any_value(key, "1", []), True)]) if None in choices else equal
+
+
+def _marks(values: Sequence[Any], mark: str = "?") -> str:
+    return ", ".join([mark] * len(values))
+
+
+def _leaves(json_text: str) -> str:
+    """Return SQL for everything in a JSON text in one order: paths, types and values, 1 and 1.0 alike."""
+    return (
+        "(SELECT json_group_array(json_array(fullkey, iif(type = 'integer', 'real', type),"
+        " iif(type IN ('integer', 'real'), atom + 0.0, atom)) ORDER BY fullkey)"
+        f" FROM json_tree({json_text}))"
+    )
+
+
+def _each(key: str, test: Callable[[str], Clause]) -> Clause:
+    """The value itself passes the test or, where it is a list, one of its elements."""
+    (itself, params), (element, element_params) = test("v"), test("e")
+    elements = f"v.type = 'array' AND EXISTS (SELECT 1 FROM json_each(v.value) AS e WHERE {element})"
+    return _any_value(key, f"(({itself}) OR ({elements}))", [*params, *element_params])
+
+
+def _time(key: str, operator: str, value: Any) -> Clause:
+    moment = parse_time(value)
+    if moment is None:
+        raise InvalidParameters(f"metadata_filter: {key} compares with an ISO 8601 date or time.")
+    start, end = moment, moment
+    if isinstance(value, str) and _DATE_ONLY.fullmatch(value.strip()):
+        end = moment + min(timedelta(days=1), _LAST_MOMENT - moment)
+    first, after = to_text(start), to_text(end)
+    if start == end:
+        return f"m.{key} {_COMPARISONS.get(operator, '=')} ?", [first]
+    return {
+        "$eq": (f"(m.{key} >= ? AND m.{key} < ?)", [first, after]),
+        "$gt": (f"m.{key} >= ?", [after]),
+        "$gte": (f"m.{key} >= ?", [first]),
+        "$lt": (f"m.{key} < ?", [first]),
+        "$lte": (f"m.{key} < ?", [after]),
+    }[operator]
+
+
+def _priority(key: str, operator: str, value: Any) -> Clause:
+    rank = _PRIORITY_RANKS.get(value.strip().lower()) if isinstance(value, str) else None
+    if rank is None:
+        raise InvalidParameters(f"metadata_filter: {key} is one of critical, high, medium, low.")
+    return f"{_PRIORITY_RANK_SQL} {_COMPARISONS.get(operator, '=')} ?", [rank]

@@ -1,0 +1,205 @@
+"""What crosses the boundary to clients: the results of the tools, and how a memory looks everywhere."""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from r3_lite.store import Record, Version
+from r3_lite.transfer import MAX_ERRORS_SHOWN, Tally
+from r3_lite.vectors import JobState
+
+
+class Memory(BaseModel):
+    """One memory. `memory` and `content` are the same text: callers know it by either name."""
+
+    id: str
+    memory: str
+    content: str
+    user_id: str
+    metadata: dict[str, Any]
+    priority: str
+    hash: str
+    created_at: str
+    updated_at: str
+
+    @classmethod
+    def of(cls, record: Record, **more: Any) -> Self:
+        """Return the memory of a row, with the fields that a subclass adds."""
+        return cls(
+            id=record.id,
+            memory=record.content,
+            content=record.content,
+            user_id=record.user_id,
+            metadata=record.metadata,
+            priority=record.priority,
+            hash=record.hash,
+            created_at=record.created_at,
+            updated_at=record.updated_at,
+            **more,
+        )
+
+
+class SimilarMemory(BaseModel):
+    id: str
+    memory: str
+    score: float
+
+
+class AddResult(BaseModel):
+    memory_id: str
+    message: str
+    duplicate: bool
+    cached: bool
+    indexing: Literal["done", "pending"]
+    similar: list[SimilarMemory]
+
+
+class UpdateResult(Memory):
+    success: bool
+    message: str
+
+
+class SearchHit(Memory):
+    score: float
+    score_breakdown: dict[str, float]
+    matched_entities: list[str]
+
+
+class SearchResult(BaseModel):
+    results: list[SearchHit]
+    source: Literal["cache", "storage"]
+    mode: Literal["hybrid", "keyword"]
+    total_candidates: int
+    below_threshold: int
+    truncated: bool
+    message: str
+
+
+class MemoryPage(BaseModel):
+    total: int
+    limit: int
+    offset: int
+    returned: int
+    count: int
+    hasMore: bool
+    source: Literal["cache", "storage"]
+    truncated: bool
+    memories: list[Memory]
+    # Left out when null; a null, or a default of null, in the schema makes some clients refuse it.
+    cache_stats: dict[str, Any] | SkipJsonSchema[None] = Field(default_factory=lambda: None)
+    message: str
+
+
+class DeleteResult(BaseModel):
+    success: bool
+    deleted: str
+    message: str
+
+
+class DeleteAllResult(BaseModel):
+    deleted: int
+    message: str
+
+
+class HistoryEntry(BaseModel):
+    version: int
+    action: Literal["created", "updated", "deleted", "restored", "merged"]
+    content: str
+    metadata: dict[str, Any]
+    timestamp: str
+
+    @classmethod
+    def of(cls, version: Version) -> Self:
+        """Return the entry of a stored version."""
+        return cls(
+            version=version.version,
+            action=version.action,
+            content=version.content,
+            metadata=version.metadata,
+            timestamp=version.timestamp,
+        )
+
+
+class HistoryResult(BaseModel):
+    history: list[HistoryEntry]
+    message: str
+
+
+class ImportProblem(BaseModel):
+    index: int
+    reason: str
+
+
+class ImportResult(BaseModel):
+    total: int
+    imported: int
+    duplicates: int
+    empty: int
+    skipped: int
+    failed: int
+    errors: list[ImportProblem]
+    message: str
+
+    @classmethod
+    def of(cls, tally: Tally) -> Self:
+        """Return the result of an import; the first problems are listed, all are counted."""
+        parts = {
+            "imported": tally.imported,
+            "known already": tally.duplicates,
+            "empty": tally.empty,
+            "skipped": tally.skipped,
+            "failed": tally.failed,
+        }
+        shown = ", ".join(f"{count} {name}" for name, count in parts.items() if count or name == "imported")
+        return cls(
+            total=tally.total,
+            imported=tally.imported,
+            duplicates=tally.duplicates,
+            empty=tally.empty,
+            skipped=tally.skipped,
+            failed=tally.failed,
+            errors=[ImportProblem(index=i, reason=reason) for i, reason in sorted(tally.errors)[:MAX_ERRORS_SHOWN]],
+            message=f"Import of {tally.total} items: {shown}.",
+        )
+
+
+class JobStatus(BaseModel):
+    memory_id: str
+    kind: str
+    attempts: int
+    waiting: float
+    last_error: str
+
+    @classmethod
+    def of(cls, job: JobState) -> Self:
+        """Return the status of an unfinished job."""
+        return cls(
+            memory_id=job.memory_id,
+            kind=job.kind,
+            attempts=job.attempts,
+            waiting=job.waiting,
+            last_error=job.last_error,
+        )
+
+
+class SyncStatus(BaseModel):
+    pending: int
+    failed: int
+    jobs: list[JobStatus]
+    message: str
+
+
+class Health(BaseModel):
+    status: Literal["ok", "degraded", "error"]
+    database: dict[str, Any]
+    counts: dict[str, Any]
+    index: dict[str, Any]
+    model: dict[str, Any]
+    cache: dict[str, Any]
+    redis: bool
+    mem0: bool
+    uptime: float
+    memory: dict[str, Any]
+    version: str
+    next_step: str

@@ -1,0 +1,252 @@
+"""From candidates to a ranking: fusion of meaning and keywords, context of the session, scores. Pure.
+
+The weighted sum and its constants were measured on LoCoMo dialogues and on plain documents (docs/benchmarks.md).
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
+
+from r3_lite.query import Query, date_match
+from r3_lite.store import Record
+from r3_lite.text import words
+
+Mode = Literal["hybrid", "keyword"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each signal adds to a memory's rank; every signal is 0 to 1. Tuned on LoCoMo's development half."""
+
+    semantic: float = 0.5
+    # Share of the semantic signal that comes from the memory together with the one before it in its session.
+    context: float = 0.7
+    keyword: float = 0.25
+    author: float = 0.25
+    date: float = 0.3
+    time_word: float = 0.2
+    length: float = 0.1
+    priority: float = 0.02
+    # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
+    recency: float = 0.003
+    latest: float = 0.3
+    # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
+    previous: float = 0.05
+    following: float = 0.25
+    session: float = 0.8
+
+
+WEIGHTS = Weights()
+# Nearest neighbours, nearest of each person named, and keyword matches that are scored. 100 each is no better.
+POOL = 50
+# A memory that shares no word with the query and is this far from its meaning is no answer.
+COSINE_FLOOR = 0.12
+# Nor is one that shares no word with it and reaches less than this share of the best hit's own rank.
+RELATIVE_FLOOR = 0.25
+# Below this score a hit is shown as weak.
+WEAK = 0.3
+# Words from which on a memory is long enough to say something.
+_FULL_LENGTH = 25
+_PRIORITY = {"critical": 1.0, "high": 0.5, "medium": 0.0, "low": -0.5}
+_TIME_WORD = re.compile(
+    r"\b(yesterday|today|tonight|tomorrow|last|next|ago|week|weekend|month|monday|tuesday|wednesday|thursday|friday|"
+    r"saturday|sunday|january|february|march|april|june|july|august|september|october|november|december|(19|20)\d\d|"
+    r"recently|since)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What may answer a query, by seq. All but the records may miss memories.
+
+    `cosines` (-1 to 1) are those of the memories themselves, `context` those of a memory together with the one
+    before it in its session; `bm25` is above 0; `neighbours` are the memories before and after in the session.
+    """
+
+    records: Mapping[int, Record]
+    cosines: Mapping[int, float] = field(default_factory=dict)
+    bm25: Mapping[int, float] = field(default_factory=dict)
+    context: Mapping[int, float] = field(default_factory=dict)
+    neighbours: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Why a memory ranks where it does: the weighted parts, which add up to `total`, and the raw cosine."""
+
+    semantic: float = 0.0
+    keyword: float = 0.0
+    author: float = 0.0
+    date: float = 0.0
+    time_word: float = 0.0
+    length: float = 0.0
+    priority: float = 0.0
+    recency: float = 0.0
+    neighbours: float = 0.0
+    session: float = 0.0
+    cosine: float | None = None
+
+    @property
+    def own(self) -> float:
+        """What the memory deserves by itself."""
+        return (
+            self.semantic
+            + self.keyword
+            + self.author
+            + self.date
+            + self.time_word
+            + self.length
+            + self.priority
+            + self.recency
+        )
+
+    @property
+    def total(self) -> float:
+        """The sum by which memories are ranked."""
+        return self.own + self.neighbours + self.session
+
+    def shown(self) -> dict[str, float]:
+        """Return the parts that are not zero, rounded, as clients see them."""
+        return {part: round(value, 4) for part, value in asdict(self).items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that answers, its score (0 to 1, higher is better) and the parts of it."""
+
+    record: Record
+    score: float
+    breakdown: Breakdown
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Hits, best first; how many memories were compared and how many fell below the threshold or the floor."""
+
+    hits: tuple[Hit, ...] = field(default=())
+    candidates: int = 0
+    below: int = 0
+
+
+def pool(nearest: Sequence[tuple[int, float, str | None]], authors: Collection[str], size: int) -> dict[int, float]:
+    """Choose from the nearest memories (seq, cosine, author; best first) the `size` best and those of each author."""
+    chosen = {seq: cosine for seq, cosine, _ in nearest[:size]}
+    for author in authors:
+        chosen.update([(seq, cosine) for seq, cosine, writer in nearest if writer == author][:size])
+    return chosen
+
+
+def rank(
+    query: Query,
+    candidates: Candidates,
+    *,
+    limit: int,
+    threshold: float = 0.0,
+    weights: Weights = WEIGHTS,
+) -> Ranking:
+    """Score the candidates and return the best `limit` of them.
+
+    Cosines and BM25 are scaled by their best and added to what the query asks for besides (people, dates, time
+    words); then each memory gains from its neighbours in the session and from the session's best. The sums are
+    scaled so that the best hit's score says how well it answers: the greater of its cosine and the share of the
+    query's terms it holds. Equal texts collapse into the best placed of them; ties go to the newer memory.
+    Keyword matches are never cut by a floor, only by `threshold` (0 to 1).
+    """
+    records = candidates.records
+    parts = _breakdowns(query, candidates, weights)
+    best_own = max((part.own for part in parts.values()), default=0.0)
+    kept = [
+        record
+        for seq, record in records.items()
+        if seq in candidates.bm25
+        or (candidates.cosines.get(seq, 0.0) >= COSINE_FLOOR and parts[seq].own >= RELATIVE_FLOOR * best_own)
+    ]
+    if not kept:
+        return Ranking(candidates=len(records), below=len(records))
+    kept.sort(key=lambda r: (round(parts[r.seq].total, 9), r.created_at, r.seq), reverse=True)
+    ordered = list({record.hash: record for record in reversed(kept)}.values())[::-1]
+    best = max(parts[ordered[0].seq].total, 1e-9)
+    scale = _answer_quality(query, ordered[:10], candidates.cosines) / best
+    hits = [Hit(r, min(1.0, max(0.0, parts[r.seq].total * scale)), parts[r.seq]) for r in ordered]
+    good = [hit for hit in hits if hit.score >= threshold]
+    below = len(records) - len(kept) + len(hits) - len(good)
+    return Ranking(tuple(good[:limit]), candidates=len(records), below=below)
+
+
+def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[int, Breakdown]:
+    records, share = candidates.records, weights.context
+    meaning = {
+        seq: (1 - share) * cosine + share * candidates.context.get(seq, cosine)
+        for seq, cosine in candidates.cosines.items()
+        if seq in records
+    }
+    best_meaning = max(meaning.values(), default=0.0)
+    best_bm25 = max((candidates.bm25.get(seq, 0.0) for seq in records), default=0.0)
+    newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
+    newness = {record.seq: place / len(newest_last) for place, record in enumerate(newest_last, 1)}
+    recency = weights.latest if query.asks_latest else weights.recency
+    own = {
+        seq: Breakdown(
+            semantic=weights.semantic * _share(meaning.get(seq, 0.0), best_meaning),
+            keyword=weights.keyword * _share(candidates.bm25.get(seq, 0.0), best_bm25),
+            author=weights.author if record.author in query.authors else 0.0,
+            date=weights.date * date_match(query.dates, record.created_at),
+            time_word=weights.time_word if query.asks_when and _TIME_WORD.search(record.content[:5000]) else 0.0,
+            length=weights.length * min(1.0, record.content[:500].count(" ") / _FULL_LENGTH),
+            priority=weights.priority * _PRIORITY[record.priority],
+            recency=recency * newness[seq],
+            cosine=candidates.cosines.get(seq),
+        )
+        for seq, record in records.items()
+    }
+    return _with_sessions(own, candidates, weights)
+
+
+def _with_sessions(own: dict[int, Breakdown], candidates: Candidates, weights: Weights) -> dict[int, Breakdown]:
+    """Add what each memory gains from its session: where one turn of a talk answers, the next ones often do."""
+    best_of: dict[str, float] = {}
+    for seq, record in candidates.records.items():
+        if record.session is not None:
+            best_of[record.session] = max(best_of.get(record.session, 0.0), own[seq].own)
+
+    def gain(seq: int | None) -> float:
+        return own[seq].own if seq in own else 0.0
+
+    placed = {}
+    for seq, part in own.items():
+        before, after = candidates.neighbours.get(seq, (None, None))
+        placed[seq] = replace(
+            part,
+            neighbours=weights.previous * gain(before) + weights.following * gain(after),
+            # A memory without a session is one of its own: it is its best.
+            session=weights.session * best_of.get(candidates.records[seq].session or "", part.own),
+        )
+    return placed
+
+
+def _answer_quality(query: Query, best: Sequence[Record], cosines: Mapping[int, float]) -> float:
+    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held."""
+    qualities = (max(cosines.get(r.seq, 0.0), coverage(query.terms, r)) for r in best)
+    return min(1.0, max(qualities, default=0.0))
+
+
+def coverage(terms: Collection[str], record: Record) -> float:
+    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms."""
+    text = f"{record.content[:20_000]} {record.author or ''} {record.created_at[:10]}".lower()
+    stems = {_stem(word) for word in words(text)}
+    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in terms)
+    return held / len(terms) if terms else 0.0
+
+
+def _stem(word: str) -> str:
+    # Rougher than Porter, and only used to grade hits that the index found.
+    for suffix in ("ings", "ing", "edly", "ed", "ies", "es", "ly", "s", "e", "y"):
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            return word[: -len(suffix)]
+    return word
+
+
+def _share(value: float, best: float) -> float:
+    return max(value, 0.0) / best if best > 0 else 0.0

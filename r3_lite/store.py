@@ -1,0 +1,416 @@
+"""Memories and their history in the file: every statement on them, and the keyword index.
+
+All functions take a connection inside a transaction of `Database.read()` or `Database.write()`; the ones that
+change something say so. The keyword index, the counts, the generations and the jobs follow by triggers.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import apsw
+
+from r3_lite.clock import ID_PATTERN, new_id, now_text
+from r3_lite.dedupe import NEAR_MATCH, SIMILAR, jaccard, required_overlap, same_meaning
+from r3_lite.errors import MemoryNotFound
+from r3_lite.filters import Clause
+from r3_lite.text import space_out, text_hash, word_set
+from r3_lite.vectors import remove_vectors
+
+Action = Literal["created", "updated", "deleted", "restored", "merged"]
+
+EVERYTHING: Clause = ("1", [])
+
+_COLUMNS = (
+    "m.seq, m.id, m.user_id, m.content, m.metadata, m.priority, m.hash, m.created_at, m.updated_at, m.author, m.session"
+)
+# Near matches that are compared word by word, and of a long text the words that are looked up.
+_MAX_NEAR = 50
+_MAX_NEAR_WORDS = 16
+_MAX_SIMILAR = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One memory as the file holds it. Times are ISO 8601 UTC; `seq` is its row."""
+
+    seq: int
+    id: str
+    user_id: str
+    content: str
+    metadata: dict[str, Any]
+    priority: str
+    hash: str
+    created_at: str
+    updated_at: str
+    author: str | None
+    session: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """What is to be stored. `id` and `created_at` are set by imports only."""
+
+    user_id: str
+    content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    priority: str = "medium"
+    id: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    batch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """A stored memory that shares many words with another text; `score` is their word Jaccard, 0 to 1."""
+
+    id: str
+    content: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What an add came to: a new memory, or the id of the one that already says it."""
+
+    seq: int
+    id: str
+    duplicate: bool
+    similar: tuple[Similar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One entry of a memory's history: its state after `action`."""
+
+    version: int
+    action: Action
+    content: str
+    metadata: dict[str, Any]
+    priority: str
+    timestamp: str
+
+
+def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: bool = True, near: bool = True) -> Added:
+    """Store a memory, or return the one of the same user that already says the same. Writes.
+
+    The same text after normalisation is the same memory. So is a near match (word Jaccard >= 0.85) whose
+    difference cannot change the meaning. Other near matches are returned as `similar` beside the new memory.
+    Without `near` only the same text counts, and nothing is looked up.
+    """
+    digest = text_hash(new.content)
+    similar: tuple[Similar, ...] = ()
+    if check_duplicates:
+        same = connection.execute(
+            "SELECT seq, id FROM memories WHERE user_id = ? AND hash = ? ORDER BY copy LIMIT 1",
+            (new.user_id, digest),
+        ).get
+        if same:
+            return Added(seq=same[0], id=same[1], duplicate=True)
+        similar = find_similar(connection, new.user_id, new.content) if near else ()
+        for other in similar:
+            if other.score >= NEAR_MATCH and same_meaning(other.content, new.content):
+                seq = connection.execute("SELECT seq FROM memories WHERE id = ?", (other.id,)).get
+                return Added(seq, other.id, duplicate=True)
+    created_at = new.created_at or now_text()
+    memory_id = new.id or new_id(new.created_at)
+    connection.execute(
+        """INSERT INTO memories
+               (id, user_id, content, metadata, priority, hash, copy, created_at, updated_at, batch, spaced)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            memory_id,
+            new.user_id,
+            new.content,
+            _to_json(new.metadata),
+            new.priority,
+            digest,
+            _next_copy(connection, new.user_id, digest),
+            created_at,
+            new.updated_at or created_at,
+            new.batch,
+            space_out(new.content),
+        ),
+    )
+    seq = connection.last_insert_rowid()
+    _record(connection, memory_id, "created")
+    return Added(seq, memory_id, duplicate=False, similar=similar)
+
+
+def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tuple[Similar, ...]:
+    """Return the user's memories with word Jaccard >= 0.6 to the text, best first, at most 5.
+
+    Candidates come from the keyword index by prefix filtering (complete for texts of up to 16 chosen words and
+    50 candidates), the comparison is exact.
+    """
+    chosen = required_overlap(word_set(content), SIMILAR)[:_MAX_NEAR_WORDS]
+    if not chosen:
+        return ()
+    rows = connection.execute(
+        """SELECT m.id, m.content FROM words JOIN memories AS m ON m.seq = words.rowid
+           WHERE words MATCH ? AND m.user_id = ? ORDER BY words.rank LIMIT ?""",
+        (match_any(chosen, column="{content spaced}"), user_id, _MAX_NEAR),
+    )
+    scored = [Similar(memory_id, text, jaccard(text, content)) for memory_id, text in rows]
+    near = sorted((s for s in scored if s.score >= SIMILAR), key=lambda s: (-s.score, s.id))
+    return tuple(near[:_MAX_SIMILAR])
+
+
+def match_any(terms: Iterable[str], column: str = "") -> str:
+    """Return the FTS5 expression that matches any of the terms. Each is quoted: no character is syntax."""
+    quoted = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+    return f"{column} : ({quoted})" if column else quoted
+
+
+def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
+    """Return one memory of the user. Raises MemoryNotFound, for another user's id too."""
+    rows = list(_records(connection, "m.id = ? AND m.user_id = ?", (memory_id, user_id)))
+    if not rows:
+        raise not_found(memory_id)
+    return rows[0]
+
+
+def fetch(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, Record]:
+    """Return the memories with these rows, by seq."""
+    wanted = list(seqs)
+    marks = ",".join("?" * len(wanted))
+    return {record.seq: record for record in _records(connection, f"m.seq IN ({marks})", wanted)}
+
+
+def neighbours(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:
+    """Return the memories stored before and after each one in its session, by seq; memories without one are absent."""
+    wanted = list(seqs)
+    marks = ",".join("?" * len(wanted))
+    rows: Iterable[Any] = connection.execute(
+        f"""SELECT seq,
+                   (SELECT max(b.seq) FROM memories AS b
+                    WHERE b.user_id = m.user_id AND b.session = m.session AND b.seq < m.seq),
+                   (SELECT min(a.seq) FROM memories AS a
+                    WHERE a.user_id = m.user_id AND a.session = m.session AND a.seq > m.seq)
+            FROM memories AS m WHERE seq IN ({marks}) AND session IS NOT NULL""",
+        wanted,
+    )
+    return {seq: (before, after) for seq, before, after in rows}
+
+
+def update(
+    connection: apsw.Connection,
+    user_id: str,
+    memory_id: str,
+    *,
+    content: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    priority: str | None = None,
+) -> Record:
+    """Change what is given and nothing else, and return the memory as it is then. Writes.
+
+    Metadata is merged at the top level, a null removes its key. Vectors of a changed text go in the same
+    transaction. A call that changes nothing leaves no trace.
+    """
+    old = find(connection, user_id, memory_id)
+    merged = {**old.metadata, **(metadata or {})}
+    merged = {key: value for key, value in merged.items() if not (metadata and key in metadata and value is None)}
+    text = old.content if content is None else content
+    rank = priority or old.priority
+    if (text, merged, rank) == (old.content, old.metadata, old.priority):
+        return old
+    digest = text_hash(text)
+    copy = connection.execute("SELECT copy FROM memories WHERE seq = ?", (old.seq,)).get
+    if digest != old.hash:
+        copy = _next_copy(connection, user_id, digest)
+    if text != old.content:
+        remove_vectors(connection, old.seq)
+    connection.execute(
+        """UPDATE memories SET content = ?, metadata = ?, priority = ?, hash = ?, copy = ?, updated_at = ?, spaced = ?
+           WHERE seq = ?""",
+        (
+            text,
+            _to_json(merged),
+            rank,
+            digest,
+            copy,
+            max(now_text(), old.updated_at),
+            space_out(text),
+            old.seq,
+        ),
+    )
+    _record(connection, memory_id, "updated")
+    return find(connection, user_id, memory_id)
+
+
+def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
+    """Remove one memory of the user and return what it was. Its history stays. Writes."""
+    record = find(connection, user_id, memory_id)
+    _record(connection, memory_id, "deleted")
+    remove_vectors(connection, record.seq)
+    connection.execute("DELETE FROM memories WHERE seq = ?", (record.seq,))
+    return record
+
+
+def delete_all(connection: apsw.Connection, user_id: str) -> int:
+    """Remove all memories of one user and return how many. Their histories stay. Writes."""
+    rows: list[Any] = connection.execute("SELECT seq, id FROM memories WHERE user_id = ?", (user_id,)).fetchall()
+    for seq, memory_id in rows:
+        _record(connection, memory_id, "deleted")
+        remove_vectors(connection, seq)
+    connection.execute("DELETE FROM memories WHERE user_id = ?", (user_id,))
+    return len(rows)
+
+
+def page(
+    connection: apsw.Connection, user_id: str, limit: int, offset: int, where: Clause = EVERYTHING
+) -> tuple[int, list[Record]]:
+    """Return how many of the user's memories pass the filter, and one page of them, newest first."""
+    if where == EVERYTHING:
+        total = count(connection, user_id)
+    else:
+        total = connection.execute(
+            f"SELECT count(*) FROM memories AS m WHERE m.user_id = ? AND {where[0]}", (user_id, *where[1])
+        ).get
+    rows = _records(
+        connection,
+        f"m.user_id = ? AND {where[0]} ORDER BY m.created_at DESC, m.seq DESC LIMIT ? OFFSET ?",
+        (user_id, *where[1], limit, offset),
+    )
+    return total, list(rows)
+
+
+def keyword_matches(
+    connection: apsw.Connection, expression: str, user_id: str, limit: int, where: Clause = EVERYTHING
+) -> dict[int, float]:
+    """Return the BM25 score (higher is better, above 0) of the user's best keyword matches, by seq."""
+    rows = connection.execute(
+        f"""SELECT m.seq, -words.rank FROM words JOIN memories AS m ON m.seq = words.rowid
+            WHERE words MATCH ? AND m.user_id = ? AND {where[0]} ORDER BY words.rank, m.seq DESC LIMIT ?""",
+        (expression, user_id, *where[1], limit),
+    )
+    return dict(rows)
+
+
+def authors(connection: apsw.Connection, user_id: str) -> list[str]:
+    """Return the distinct authors of the user's memories. Skips from one to the next in the index."""
+    rows = connection.execute(
+        """WITH RECURSIVE a (name) AS (
+               SELECT min(author) FROM memories WHERE user_id = ?1 AND author > ''
+               UNION ALL
+               SELECT (SELECT min(author) FROM memories WHERE user_id = ?1 AND author > a.name)
+               FROM a WHERE a.name IS NOT NULL LIMIT 1001)
+           SELECT name FROM a WHERE name IS NOT NULL""",
+        (user_id,),
+    )
+    return [name for (name,) in rows]
+
+
+def history(connection: apsw.Connection, user_id: str, memory_id: str, limit: int) -> tuple[int, list[Version]]:
+    """Return how many versions a memory of the user has, and its newest `limit` in order, deleted or not.
+
+    Raises MemoryNotFound for an id without history.
+    """
+    total = connection.execute(
+        "SELECT count(*) FROM history WHERE memory_id = ? AND user_id = ?", (memory_id, user_id)
+    ).get
+    if not total:
+        raise not_found(memory_id)
+    rows = connection.execute(
+        """SELECT version, action, content, metadata, priority, timestamp FROM history
+           WHERE memory_id = ? AND user_id = ? ORDER BY version DESC LIMIT ?""",
+        (memory_id, user_id, limit),
+    ).fetchall()
+    return total, [Version(v, a, c, json.loads(m), p, t) for v, a, c, m, p, t in reversed(rows)]
+
+
+def exists_anywhere(connection: apsw.Connection, memory_id: str) -> str | None:
+    """Return the owner of a live memory with this id, whoever it is, or None. For imports only."""
+    owner: str | None = connection.execute("SELECT user_id FROM memories WHERE id = ?", (memory_id,)).get
+    return owner
+
+
+def count(connection: apsw.Connection, user_id: str) -> int:
+    """Return how many memories the user has."""
+    return connection.execute("SELECT memories FROM users WHERE user_id = ?", (user_id,)).get or 0
+
+
+def generation(connection: apsw.Connection, user_id: str) -> int:
+    """Return the number that changes with every write that can change an answer to this user."""
+    return connection.execute("SELECT generation FROM users WHERE user_id = ?", (user_id,)).get or 0
+
+
+def count_others(connection: apsw.Connection, user_id: str) -> int:
+    """Return how many other users have memories: only their number, to explain an empty answer."""
+    return int(connection.execute("SELECT count(*) FROM users WHERE memories > 0 AND user_id <> ?", (user_id,)).get)
+
+
+def totals(connection: apsw.Connection) -> dict[str, int]:
+    """Return how many memories, users with memories, and history entries the file holds."""
+    memories, users = connection.execute("SELECT total(memories), count(*) FROM users WHERE memories > 0").get
+    entries = connection.execute("SELECT count(*) FROM history").get
+    return {"memories": int(memories), "users": users, "history": entries}
+
+
+def rows(connection: apsw.Connection) -> int:
+    """Return how many memories the file holds, counted."""
+    return int(connection.execute("SELECT count(*) FROM memories").get)
+
+
+def keyword_rows(connection: apsw.Connection) -> int:
+    """Return how many rows the keyword index holds, counted."""
+    return int(connection.execute("SELECT count(*) FROM words_docsize").get)
+
+
+def keyword_index_sound(connection: apsw.Connection) -> bool:
+    """Compare the keyword index with the memories (FTS5's own check). Needs a write transaction; writes nothing."""
+    try:
+        connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+    except apsw.CorruptError:
+        return False
+    return True
+
+
+def rebuild_keyword_index(connection: apsw.Connection) -> None:
+    """Make the keyword index anew from the memories. Writes."""
+    connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+
+
+def not_found(memory_id: str) -> MemoryNotFound:
+    """Return the error for an id that is unknown to this user; a malformed one is told apart."""
+    if ID_PATTERN.fullmatch(memory_id):
+        return MemoryNotFound(
+            "No memory with this id for this user. Find the right id with search_memory or get_all_memories."
+        )
+    return MemoryNotFound(
+        "This is not a whole memory id; ids look like mem_ and 23 characters. "
+        "Copy the full id from search_memory or get_all_memories."
+    )
+
+
+def _records(connection: apsw.Connection, where: str, parameters: Iterable[Any]) -> Iterable[Record]:
+    row: tuple[Any, ...]
+    for row in connection.execute(f"SELECT {_COLUMNS} FROM memories AS m WHERE {where}", tuple(parameters)):
+        seq, memory_id, user_id, content, metadata, *others = row
+        yield Record(seq, memory_id, user_id, content, json.loads(metadata), *others)
+
+
+def _next_copy(connection: apsw.Connection, user_id: str, digest: str) -> int:
+    return int(
+        connection.execute(
+            "SELECT coalesce(max(copy) + 1, 0) FROM memories WHERE user_id = ? AND hash = ?",
+            (user_id, digest),
+        ).get
+    )
+
+
+def _record(connection: apsw.Connection, memory_id: str, action: Action) -> None:
+    """Append the present state of a memory to its history."""
+    connection.execute(
+        """INSERT INTO history (memory_id, version, user_id, action, content, metadata, priority, timestamp)
+           SELECT id, (SELECT coalesce(max(version), 0) + 1 FROM history WHERE memory_id = ?1),
+                  user_id, ?2, content, metadata, priority, CASE ?2 WHEN 'deleted' THEN ?3 ELSE updated_at END
+           FROM memories WHERE id = ?1""",
+        (memory_id, action, now_text()),
+    )
+
+
+def _to_json(metadata: Mapping[str, Any]) -> str:
+    return json.dumps(metadata, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

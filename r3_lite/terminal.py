@@ -1,0 +1,91 @@
+"""How the command line reads and prints: UTF-8 whatever the locale, tables, JSON, and errors in one line."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+# What a terminal would obey instead of showing; tab and line feed are harmless.
+_CONTROLS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+_CONTROLS |= dict.fromkeys(range(0x7F, 0xA0), "\ufffd")
+# Columns where there is no terminal to ask.
+_WIDTH = 120
+
+
+def use_utf8() -> None:
+    """Read and write the standard streams as UTF-8, also under a locale that has no emoji. Closed streams stay so."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="strict" if stream is sys.stdin else "backslashreplace")
+
+
+def argument(text: str) -> str:
+    """Return a command-line argument as the UTF-8 that was typed, also where the locale made something else of it."""
+    try:
+        return os.fsencode(text).decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def is_interactive() -> bool:
+    """Return whether a person types at the standard input."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def complain(message: str) -> None:
+    """Write one line to standard error, if there is one."""
+    if sys.stderr is not None:
+        print(f"r3-lite: {message}", file=sys.stderr)
+
+
+def show_json(value: Any) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str, wide: str) -> None:
+    """Print a table. The column `wide` takes the room that is left and wraps; the others are never shortened."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", expand=False)
+    for column in columns:
+        table.add_column(column, no_wrap=column != wide, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    show(table)
+
+
+def show_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Print names and values, one pair a line."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, Text(printable(value)))
+    show(table)
+
+
+def show(renderable: "RenderableType") -> None:
+    """Print anything that rich can render."""
+    console().print(renderable)
+
+
+def console() -> "Console":
+    """Return a console on standard output; no text is taken as markup."""
+    from rich.console import Console
+
+    width = None if sys.stdout is not None and sys.stdout.isatty() else _WIDTH
+    return Console(markup=False, highlight=False, emoji=False, width=width)
+
+
+def printable(text: str) -> str:
+    """Return text with its control characters made visible: a memory shall not steer the terminal."""
+    return text.replace("\r\n", "\n").translate(_CONTROLS)

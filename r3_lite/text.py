@@ -1,0 +1,135 @@
+"""What counts as a word: tokens, stop words, scripts without spaces, normalised text and its hash."""
+
+import hashlib
+import itertools
+import re
+import unicodedata
+from functools import lru_cache
+
+# Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
+# Thai, Lao, Tibetan, Myanmar, Khmer · Hangul Jamo · kana, bopomofo, Han and their extensions · Hangul ·
+# compatibility ideographs, half-width kana, supplementary ideographs.
+_SPACELESS = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff"
+    "\u3005-\u3007\u3040-\u30ff\u3100-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
+    "\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U000323af"
+)
+_SPACELESS_CHARACTER = re.compile(f"[{_SPACELESS}]")
+_SPACELESS_RUN = re.compile(f"[{_SPACELESS}]+")
+# Emoji and currency signs younger than the Unicode tables of FTS5, which takes them for letters.
+_YOUNG_SIGN = re.compile("[\u20ba-\u20cf\u23f4-\u23ff\u2b4d-\u2bff\U0001f000-\U0001faff]")
+_POSSESSIVE = re.compile(r"(?<=\w)['’]s\b", re.IGNORECASE)
+
+# The usual function words of English, without the ones that carry a meaning of their own in notes.
+STOP_WORDS = frozenset(
+    """a about above after again all also am an and any are as at be because been before being below between
+    both but by can could did do does doing down during each few for from further get got had has have having
+    he her here hers him his how i if in into is it its itself just let me more most my no nor not now of off on
+    once only or other our out over own s same she should so some such t than that the their them then there
+    these they this those through to too under until up very was we were what when where which while who whom
+    whose why will with would you your yours""".split()
+)
+
+
+@lru_cache(maxsize=4096)
+def _is_word_character(character: str) -> bool:
+    # As the keyword index has it: without the combining marks Hindi and Thai fall apart; Co are private characters.
+    category = unicodedata.category(character)
+    return category[0] in "LNM" or category == "Co"
+
+
+def words(text: str) -> list[str]:
+    """Split text into words as the keyword index does: runs of letters, digits, marks and private characters."""
+    if text.isascii():
+        return re.findall(r"[A-Za-z0-9]+", text)
+    return "".join(c if _is_word_character(c) else " " for c in text).split()
+
+
+def space_out(text: str) -> str:
+    """Return what the keyword index would otherwise run together, "" where there is nothing of the kind.
+
+    The second half of that index: a text with characters of a spaceless script comes back whole, each of them set
+    apart, so that a word from the middle of a Chinese sentence is found as the sequence of its characters, and a
+    name in Latin letters glued to it as a word of its own. Of other texts come the words that emoji cling to.
+    """
+    if text.isascii():
+        return ""
+    if _SPACELESS_CHARACTER.search(text):
+        return _YOUNG_SIGN.sub(" ", _set_apart(text))
+    glued = (chunk for chunk in text.split() if _YOUNG_SIGN.search(chunk))
+    return " ".join(_YOUNG_SIGN.sub(" ", " ".join(glued)).split())
+
+
+def query_terms(query: str, *, limit: int = 64) -> list[str]:
+    """Return what to look for in the keyword index: distinct words, or phrases of spaced characters.
+
+    Stop words are dropped unless nothing else is left. A run of a spaceless script becomes its overlapping
+    pairs of characters ("東京都" → "東 京", "京 都"), a single character stays alone. At most `limit` terms.
+    """
+    found: list[str] = []
+    for word in words(_POSSESSIVE.sub("", query[:20_000])):
+        position = 0
+        for run in _SPACELESS_RUN.finditer(word):
+            found.append(word[position : run.start()])
+            characters = run[0]
+            pairs = [f"{a} {b}" for a, b in itertools.pairwise(characters)]
+            found.extend(pairs or [characters])
+            position = run.end()
+        found.append(word[position:])
+    # A variation selector behind an emoji is a word to the index, but nothing to look for.
+    distinct = list(dict.fromkeys(term.lower() for term in found if any(map(str.isalnum, term))))
+    return ([term for term in distinct if term not in STOP_WORDS] or distinct)[:limit]
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the set of lower-case words that Jaccard similarity compares; spaceless scripts by character."""
+    return frozenset(words(unicodedata.normalize("NFKC", _set_apart(text)).casefold()))
+
+
+def _set_apart(text: str) -> str:
+    return _SPACELESS_CHARACTER.sub(lambda match: f" {match[0]} ", text)
+
+
+def folded(text: str) -> str:
+    """Return text in one Unicode form (NFKC) and case, without making different statements look alike.
+
+    A "^" stands where that would happen: "10²" is not 102, "5 Mb" not 5 MB, "No, smoking …" not "No smoking …".
+    """
+    marked = _CASED_UNIT.sub(r"\g<0>^", _RAISED.sub(r"^\g<0>", text))
+    return _ANSWER.sub(r"\g<0>^", unicodedata.normalize("NFKC", marked).casefold())
+
+
+def normalised(text: str) -> str:
+    """Return text without what cannot change its meaning: Unicode form, case, white space, punctuation.
+
+    Signs that carry meaning stay: question marks, minus and plus, decimal points and separators inside numbers,
+    hyphens inside words, powers, feet and inches, currency, percent, and the symbols of names such as C++, C# and
+    .NET. Text with no letter or digit at all only loses its outer space.
+    """
+    kept = _MEANINGLESS.sub(" ", folded(text)).translate(_HYPHENS)
+    return " ".join(kept.split()) or folded(text).strip()
+
+
+def text_hash(text: str) -> str:
+    """Return 128 bits of the SHA-256 of the normalised text in hexadecimal: equal for the same statement."""
+    return hashlib.sha256(normalised(text).encode()).hexdigest()[:32]
+
+
+# What NFKC would run together with the digit before it: superscripts anywhere; fractions, subscripts, circled numbers.
+_RAISED = re.compile("[⁰¹²³⁴-⁹⁻]+|(?<=\\d)[¼-¾⅐-⅞↉₀-₉①-⑳]+")
+# Units that another case makes another unit: kilobyte, megabit, milliwatt, megametre …
+_CASED_UNIT = re.compile(r"(?<=\d)\s?(?:kB|[MGTP]b|m[WVAJ]|Mm)(?=\b|ps\b|h\b)")
+# "no" as an answer, where without its comma it would deny what follows. Not before a pronoun: "no I can't" is clear.
+_ANSWER = re.compile(
+    r"\bno(?=[.,;:!]\s*(?!(?:i|you|he|she|it|we|they|that|this|there|the|a|an|my|but|and|not)\b)[^\W\d])"
+)
+_HYPHENS = str.maketrans("‐‒–", "---")
+
+_MEANINGLESS = re.compile(
+    # Brackets and quotes. After a digit a quote is feet, inches, minutes or seconds.
+    r"""[“„«»‘`()\[\]{}¡¿•、。「」『』【】]|(?<!\d)["'’”]"""
+    # Sentence marks. Not between digits ("1.5", "12:30"), not the "." of .NET or .5, not the "!" of "!=" or "!ready".
+    r"""|[.:](?!\w)|(?<!\w):|(?<!\d)[,;]|[,;](?!\d)|(?<=\w)!(?!=)|!(?![=\w])"""
+    # Dashes that stand alone or join clauses. Not before a number, not in "well-known", "-v", "A-".
+    r"""|—(?!\s*\d)|(?<!\w)[‐‒–-](?![\w])(?!\s*\d)"""
+)
