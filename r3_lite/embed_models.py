@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -38,6 +39,7 @@ WEIGHTS = Path(__file__).parent / "weights"
 RECIPE = 1
 QUERY_WINDOW = 254  # tokens of a query that count; it has one vector only
 LOCAL = "local/"  # begins the names under which fastembed knows local folders
+_OTHER_LANGUAGES = re.compile(r"multi-?lingual|Chinese|German|Spanish", re.IGNORECASE)
 NETWORK_TIMEOUT = 10.0  # seconds until a silent model host counts as unreachable
 
 
@@ -52,7 +54,10 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model that R3_EMBEDDING_MODEL can name; `present` models need no download."""
+    """A model that R3_EMBEDDING_MODEL can name.
+
+    `present`: it needs no download. `multilingual`: it knows more than English.
+    """
 
     name: str
     dimension: int
@@ -175,16 +180,19 @@ def download(model: str, cache_dir: Path) -> None:
         open_model(model, cache_dir)
         return
     listed = _listed(model)
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with FileLock(cache_dir / "download.lock"):
-        if _cached_folder(listed, cache_dir) is None:
-            _fetch(listed, cache_dir)
-        try:
-            _open_cached(listed, cache_dir)
-        except ModelUnavailable:
-            shutil.rmtree(_repository_folder(listed, cache_dir))
-            _fetch(listed, cache_dir)
-            _open_cached(listed, cache_dir)
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache_dir / "download.lock"):
+            if _cached_folder(listed, cache_dir) is None:
+                _fetch(listed, cache_dir)
+            try:
+                _open_cached(listed, cache_dir)
+            except ModelUnavailable:
+                shutil.rmtree(_repository_folder(listed, cache_dir))
+                _fetch(listed, cache_dir)
+                _open_cached(listed, cache_dir)
+    except OSError as error:
+        raise ModelUnavailable("The model cache cannot be written: see to its permissions and space.") from error
 
 
 def available_models(cache_dir: Path) -> list[ModelChoice]:
@@ -194,14 +202,14 @@ def available_models(cache_dir: Path) -> list[ModelChoice]:
     choices = [ModelChoice(bundled.name, bundled.dimension, round(size / 1e6), True, False)]
     for listed in _text_embedding().list_supported_models():
         if not listed["model"].startswith(LOCAL):
-            text = f"{listed['model']} {listed['description']}".lower()
+            text = f"{listed['model']} {listed['description']}"
             choices.append(
                 ModelChoice(
                     listed["model"],
                     listed["dim"],
                     round(listed["size_in_GB"] * 1000),
                     present=_cached_folder(listed, cache_dir) is not None,
-                    multilingual="multilingual" in text or "multi-lingual" in text,
+                    multilingual=_OTHER_LANGUAGES.search(text) is not None,
                 )
             )
     return choices
