@@ -5,7 +5,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +88,12 @@ def import_items(
     for start in range(0, len(valid), batch_size):
         with database.write() as connection:
             for index, new in valid[start : start + batch_size]:
-                owner = store.exists_anywhere(connection, new.id) if new.id else None
-                if owner == user_id:
+                owner, live = (store.owner(connection, new.id) if new.id else None) or (user_id, False)
+                if owner == user_id and live:
                     _count_known(tally, index, store.find(connection, user_id, str(new.id)).content == new.content)
                     continue
-                if owner is not None:
-                    new = _without_id(new)
+                if owner != user_id:
+                    new = replace(new, id=None)
                 added = store.insert(connection, new, check_duplicates=skip_duplicates, near=False)
                 tally.duplicates += added.duplicate
                 tally.imported += not added.duplicate
@@ -107,12 +107,6 @@ def _count_known(tally: Tally, index: int, same: bool) -> None:
     else:
         tally.skipped += 1
         tally.errors.append((index, "its id is already in use for another text; an import overwrites nothing"))
-
-
-def _without_id(new: NewMemory) -> NewMemory:
-    return NewMemory(
-        new.user_id, new.content, new.metadata, new.priority, None, new.created_at, new.updated_at, new.batch
-    )
 
 
 def _validated(
