@@ -67,6 +67,4 @@ def find_dates(text: str) -> list[tuple[int, int]]:
 @lru_cache(maxsize=2)
 def _compiled(ignore_case: bool) -> tuple[re.Pattern[str], ...]:
     flags = re.IGNORECASE if ignore_case else 0
-    return tuple(
-        re.compile(rf"(?:(?<![\w-])|(?<=\bmid-))(?:{pattern})(?![\w-])", flags) for pattern in _PATTERNS
-    )
+    return tuple(re.compile(rf"(?:(?<![\w-])|(?<=\bmid-))(?:{pattern})(?![\w-])", flags) for pattern in _PATTERNS)

@@ -179,8 +179,7 @@ def _shape(word: str) -> int:
         | LONG * (len(word) >= 8)
         | NON_ASCII * any(ord(c) > 127 and c.isalpha() for c in word)
         | TECH_ENDING * (len(word) > 3 and _TECH_ENDING.fullmatch(lower) is not None)
-        | KEBAB
-        * (joined and word.islower() and _SEPARATOR.split(word)[-1] in lexicon().cues["repository suffixes"])
+        | KEBAB * (joined and word.islower() and _SEPARATOR.split(word)[-1] in lexicon().cues["repository suffixes"])
     )
 
 

@@ -156,9 +156,6 @@ def _gelu(x: Floats) -> Floats:
 _COLUMNS = np.arange(len(LABELS))
 _START = np.array([_FORBIDDEN if label[0] == "I" else 0 for label in LABELS], np.float32)
 _TRANSITIONS = np.array(
-    [
-        [_FORBIDDEN if after[0] == "I" and after[2:] != before[2:] else 0 for after in LABELS]
-        for before in LABELS
-    ],
+    [[_FORBIDDEN if after[0] == "I" and after[2:] != before[2:] else 0 for after in LABELS] for before in LABELS],
     np.float32,
 )

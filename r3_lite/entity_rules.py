@@ -20,9 +20,7 @@ _COMPANY_VERBS = word_set(
     "launched builds sells cancelled rebranded runs owns"
 )
 _PERSON_VERBS = word_set("knows prefers reports handles wrote maintains runs suggested founded speaks hopes")
-_SURELY_PERSON_VERBS = word_set(
-    "said reports lives joined suggested prefers thinks told knows manages approved"
-)
+_SURELY_PERSON_VERBS = word_set("said reports lives joined suggested prefers thinks told knows manages approved")
 _WEAK_VERBS = frozenset(("is", "was", "has"))
 _ORGANIZATION_BEFORE = word_set("for joined join left hired acquired of from by with")
 _ORGANIZATION_TWO_BEFORE = word_set(
@@ -47,9 +45,7 @@ _NO_PROJECT = word_set("user team we decision note")
 _WORDY_COMPANIES = word_set(
     "Apple Target Meta Square Block Snap Wise Uber Oracle Oxford Cambridge Ford Stanford Signal"
 )
-_WORDY_PLACES = word_set(
-    "Phoenix Sofia Florence Austin Houston Dallas Paris Georgia Jordan Chelsea Victoria Sydney"
-)
+_WORDY_PLACES = word_set("Phoenix Sofia Florence Austin Houston Dallas Paris Georgia Jordan Chelsea Victoria Sydney")
 _PARTICLES = word_set("van von de der la bin al")
 _LINKS = frozenset(("and", "or", ",", "/"))
 _VERSION = re.compile(r"v?\d+(\.\d+)*")
@@ -120,11 +116,7 @@ class _Tagger:
                 after = self.word(i + n)
                 spoken_of = self.word(i - 1) in _DEPARTMENT_BEFORE and not self.has(i, F.SENTENCE_START)
                 acts = self.capital(i) and after not in _WEAK_VERBS and self.person_verb(i + n)
-                if (
-                    self.has(i + n, F.TEAM_NOUN)
-                    or acts
-                    or (spoken_of and not self.has(i + n, F.PROJECT_NOUN))
-                ):
+                if self.has(i + n, F.TEAM_NOUN) or acts or (spoken_of and not self.has(i + n, F.PROJECT_NOUN)):
                     self.take(i, i + n, "organizations")
             if self.name_like(i) and self.has(i + 1, F.TEAM_NOUN) and not self.has(i, F.SENTENCE_START):
                 self.take(i, i + 1, "organizations")
@@ -166,9 +158,7 @@ class _Tagger:
                     self.take(i, i + 1, "organizations")
             elif self.name_like(i) and not self.has(i, F.SENTENCE_START | F.FIRST_NAME):
                 before = self.word(i - 1)
-                works = (
-                    self.has(i - 2, F.WORK_VERB) or self.has(i - 3, F.WORK_VERB) or self.word(i - 2) == "now"
-                )
+                works = self.has(i - 2, F.WORK_VERB) or self.has(i - 3, F.WORK_VERB) or self.word(i - 2) == "now"
                 if (before == "at" and not self.has(i, F.PLACE)) or (before in ("for", "joined") and works):
                     self.take(i, self.last_capital(i + 1), "organizations")
 
@@ -207,9 +197,7 @@ class _Tagger:
             n = self.length(lexicon().places, i) if self.has(i, F.PLACE) else 0
             if not n:
                 continue
-            located = (
-                self.word(i - 1) in ("in", "from", "to", "near", "at", "the") or self.word(i - 2) == "in"
-            )
+            located = self.word(i - 1) in ("in", "from", "to", "near", "at", "the") or self.word(i - 2) == "in"
             if located or self.written[i] not in _WORDY_PLACES:
                 self.take(i, i + n, "places")
 
@@ -305,9 +293,7 @@ class _Tagger:
         if not self.capital(i):
             return False
         opens = self.has(i, F.SENTENCE_START)
-        family_name = (
-            self.capital(i + 1) and self.has(i + 1, F.LAST_NAME) and not self.has(i + 1, F.STOP_WORD)
-        )
+        family_name = self.capital(i + 1) and self.has(i + 1, F.LAST_NAME) and not self.has(i + 1, F.STOP_WORD)
         if self.has(i, F.FIRST_NAME):
             if self.has(i, F.NAME_WORD | F.STOP_WORD):
                 if opens and family_name:

@@ -78,9 +78,7 @@ def phrase_length(phrases: Phrases, written: list[str], lower: list[str], i: int
     """Number of words of the longest listed name that starts at word `i`; 0 where none does."""
     for name_lower, name_written in phrases.get(lower[i], ()):
         n = len(name_lower)
-        if tuple(lower[i : i + n]) == name_lower and (
-            not exact_case or tuple(written[i : i + n]) == name_written
-        ):
+        if tuple(lower[i : i + n]) == name_lower and (not exact_case or tuple(written[i : i + n]) == name_written):
             return n
     return 0
 

@@ -8,8 +8,10 @@ or keeps state; numpy is imported at the first text that comes with encoder outp
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from r3_lite.entity_features import (
@@ -30,7 +32,12 @@ if TYPE_CHECKING:
     from r3_lite.entity_head import Pieces
 
 Method = Literal["rules", "rules+head", "gliner"]
+METHODS: tuple[Method, ...] = ("rules", "rules+head", "gliner")
+"""From the one that is always there to the one that the user asked for."""
 
+# Part of what is recorded with each memory: raise it when other entities or relations are found, so that the
+# memories are read anew.
+VERSION = 1
 MIN_CONFIDENCE = 0.4  # below it a span of the head is wrong more often than right
 SURE_IN_LOWER_CASE = 0.7  # a wordy technology in lower case ("go", "react") inside text that has capitals
 MAX_KEYWORDS = 10
@@ -120,6 +127,34 @@ def build_extraction(
     words = split_words(text) if words is None else words
     bits = word_features(text, words) if bits is None else bits
     return Extraction(entities, found, keywords(words, bits), method)
+
+
+def join(parts: Sequence[tuple[int, str, Extraction]]) -> Extraction:
+    """One extraction of a text from those of its parts (start, text, extraction), which overlap a little.
+
+    Where two overlap each answers for its half, so that a name is counted once and never cut. The method is
+    the weakest of the parts'.
+    """
+    if len(parts) == 1:
+        return parts[0][2]
+    ends = [(start + len(text) + after) // 2 for (start, text, _), (after, _, _) in pairwise(parts)]
+    moved: dict[tuple[int, int], Entity] = {}
+    relations: dict[str, Relation] = {}
+    seen: Counter[str] = Counter()
+    for number, (start, _, found) in enumerate(parts):
+        least = ends[number - 1] if number else 0
+        most = ends[number] if number < len(ends) else float("inf")
+        for entity in found.entities:
+            if least <= start + entity.start < most:
+                moved[number, entity.start] = replace(entity, start=start + entity.start, end=start + entity.end)
+        for relation in found.relations:
+            source, target = moved.get((number, relation.source.start)), moved.get((number, relation.target.start))
+            if source and target:
+                relations.setdefault(str(relation), replace(relation, source=source, target=target))
+        seen.update(found.keywords)
+    best = tuple(word for word, _ in seen.most_common(MAX_KEYWORDS))
+    method = min((found.method for _, _, found in parts), key=METHODS.index)
+    return Extraction(tuple(moved.values()), tuple(relations.values()), best, method)
 
 
 def keywords(words: list[Word], bits: list[int]) -> tuple[str, ...]:

@@ -106,9 +106,7 @@ def load_gliner(model: str, cache_dir: Path | None = None) -> GlinerExtractor:
     try:
         from gliner import GLiNER
     except ImportError as error:
-        raise ModelUnavailable(
-            "GLiNER is not installed: install r3-lite[gliner] or unset R3_ENTITY_MODEL."
-        ) from error
+        raise ModelUnavailable("GLiNER is not installed: install r3-lite[gliner] or unset R3_ENTITY_MODEL.") from error
     try:
         with _offline():
             loaded = GLiNER.from_pretrained(

@@ -120,9 +120,7 @@ LEFT = re.compile(
     rf"(?P<list>{list_of('POJTL')})(?: {NOUN})?(?: \([^)]*\))?(?P<comma>,| –| -|:)?"
     rf"(?P<isa>{IS_A})(?P<relative> (?:who|which|that))?(?P<gap>{GAP}) ?\(?$"
 )
-COORDINATION = re.compile(
-    rf"(?:,? and then|,? and|,? but|,? then|,|,? or| before| after| by| while)(?P<gap>{GAP}) $"
-)
+COORDINATION = re.compile(rf"(?:,? and then|,? and|,? but|,? then|,|,? or| before| after| by| while)(?P<gap>{GAP}) $")
 # "the team of Ana uses": Ana is not the subject.
 BELONGING = re.compile(r"\b(?:of|to|with|for|than|like) (?:the )?$")
 RELATIVE = re.compile(rf"(?P<list>{list_of(ANY)}),? (?:who|which) ")

@@ -18,9 +18,7 @@ class Family:
     pattern: re.Pattern[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        pattern = (
-            rf"(?<![\w<'-])(?P<verb>{self.verbs})(?P<det> {DETERMINER}| )(?P<objects>{list_of(self.objects)})"
-        )
+        pattern = rf"(?<![\w<'-])(?P<verb>{self.verbs})(?P<det> {DETERMINER}| )(?P<objects>{list_of(self.objects)})"
         object.__setattr__(self, "pattern", re.compile(pattern))
 
 

@@ -87,9 +87,7 @@ def find_relations(text: str, spans: Sequence[Span]) -> list[Found]:
                 found.append((source, kind, target))
     # Who leads, owns or belongs to a thing is not said to work for it as well.
     closer = {(names[a], names[b]) for a, kind, b in found if kind in ("PART_OF", "LEADS", "MANAGES", "OWNS")}
-    return [
-        (a, kind, b) for a, kind, b in found if not (kind == "WORKS_FOR" and (names[a], names[b]) in closer)
-    ]
+    return [(a, kind, b) for a, kind, b in found if not (kind == "WORKS_FOR" and (names[a], names[b]) in closer)]
 
 
 def _marked(text: str, spans: Sequence[Span]) -> str:
@@ -152,11 +150,7 @@ class _Reader:
         """Relations of one sentence; remembers whom and what it speaks of."""
         sentence = self._with_names_for_pronouns(sentence)
         found: list[Found] = []
-        if (
-            PREFILTER.search(sentence)
-            and not sentence.rstrip().endswith("?")
-            and not NO_STATEMENT.match(sentence)
-        ):
+        if PREFILTER.search(sentence) and not sentence.rstrip().endswith("?") and not NO_STATEMENT.match(sentence):
             for clause in self._clauses(sentence):
                 for subject in clause.subjects:
                     for target in clause.objects:
@@ -193,9 +187,7 @@ class _Reader:
     def _remember(self, sentence: str) -> None:
         if people := re.search(r"<P\d+>", sentence):
             self.person = people.group()
-        if subject := re.match(rf"(?:[Tt]he )?({one('JTO')})", sentence) or re.search(
-            r"()(<J\d+>)", sentence
-        ):
+        if subject := re.match(rf"(?:[Tt]he )?({one('JTO')})", sentence) or re.search(r"()(<J\d+>)", sentence):
             self.thing = subject[subject.lastindex or 1]
         pair = re.match(rf"({list_of('P')})", sentence) or re.search(
             rf"(?:depends on|requires|uses|:) (?:the )?({list_of('JT')})", sentence
@@ -207,8 +199,7 @@ class _Reader:
             _Clause(family, m["verb"], m.start("verb"), m.start("objects"), m.end(), _ids(m["objects"]))
             for family in FAMILIES
             for m in family.pattern.finditer(sentence)
-            if not _blocked_after(family, sentence[m.end() : m.end() + 25])
-            and not BLOCK.search(m["verb"] + m["det"])
+            if not _blocked_after(family, sentence[m.end() : m.end() + 25]) and not BLOCK.search(m["verb"] + m["det"])
         ]
         for clause in clauses:
             while clause.family.objects == "T" and (also := ALSO_FOR.match(sentence, clause.end)):

@@ -43,9 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model_name=str(encoder), hidden_size=32, max_len=64, max_width=2, dropout=0.0, num_rnn_layers=0
     )
     model = GLiNER.from_config(config, backbone_from_pretrained=False)
-    collate = model.data_collator_class(
-        model.config, data_processor=model.data_processor, prepare_labels=True
-    )
+    collate = model.data_collator_class(model.config, data_processor=model.data_processor, prepare_labels=True)
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     draw = random.Random(0)
     model.train()

@@ -81,9 +81,7 @@ def test_log_probabilities_of_a_hand_made_head() -> None:
     # One input, one hidden unit with weight 1: gelu(1) = 0.8413447; the output puts it on label 0 only.
     output = np.zeros((1, len(LABELS)), np.float32)
     output[0, 0] = 1
-    head = Head(
-        np.ones((1, 1), np.float32), np.zeros(1, np.float32), output, np.zeros(len(LABELS), np.float32)
-    )
+    head = Head(np.ones((1, 1), np.float32), np.zeros(1, np.float32), output, np.zeros(len(LABELS), np.float32))
     result = label_log_probabilities(np.ones((1, 1), np.float32), head)
     expected = 0.8413447 - math.log(math.exp(0.8413447) + len(LABELS) - 1)
     assert result[0, 0] == pytest.approx(expected, abs=1e-6)
@@ -100,9 +98,7 @@ def test_confidence_is_the_geometric_mean_of_the_words() -> None:
     # Weights of zero except the output bias: each label has its softmax probability in every word.
     bias = np.zeros(len(LABELS), np.float32)
     bias[LABELS.index("B-people")] = 5
-    head = Head(
-        np.zeros((714, 2), np.float32), np.zeros(2, np.float32), np.zeros((2, len(LABELS)), np.float32), bias
-    )
+    head = Head(np.zeros((714, 2), np.float32), np.zeros(2, np.float32), np.zeros((2, len(LABELS)), np.float32), bias)
     spans = tag(split_words("Ana Bo"), [0, 0], np.zeros((2, 384), np.float32), head)
     probability = math.exp(5) / (math.exp(5) + 10)
     assert [(s.start, s.end, s.type) for s in spans] == [(0, 3, "people"), (4, 6, "people")]

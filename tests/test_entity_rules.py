@@ -15,9 +15,7 @@ def found(text: str) -> list[tuple[str, str]]:
 
 
 def test_types_of_a_plain_memory() -> None:
-    assert found(
-        "Maria Lopez from Marketing moved the Beacon project to Kubernetes in Lisbon on 2025-02-03."
-    ) == [
+    assert found("Maria Lopez from Marketing moved the Beacon project to Kubernetes in Lisbon on 2025-02-03.") == [
         ("Maria Lopez", "people"),
         ("Marketing", "organizations"),
         ("Beacon", "projects"),

@@ -42,9 +42,7 @@ def test_with_vectors_the_head_answers_and_says_so() -> None:
 def test_offsets_give_back_the_names() -> None:
     found = extract("Zoë Ångström uses C++ at Acme Corp in São Paulo.")
     assert found.entities
-    assert all(
-        "Zoë Ångström uses C++ at Acme Corp in São Paulo."[e.start : e.end] == e.name for e in found.entities
-    )
+    assert all("Zoë Ångström uses C++ at Acme Corp in São Paulo."[e.start : e.end] == e.name for e in found.entities)
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "…", "🙂🙂", "\x00", "日本語のメモです。", "a" * 10_000])
@@ -107,7 +105,5 @@ def test_importing_loads_neither_numpy_nor_the_word_lists() -> None:
         "import sys, r3_lite.extract, r3_lite.entity_words as w;"
         "print('numpy' in sys.modules, w.lexicon.cache_info().currsize)"
     )
-    printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.split() == ["False", "0"]
