@@ -1,6 +1,9 @@
 """How entities, graphs and connections cross the boundary to clients: results, their texts, and their ceiling. Pure."""
 
+import json
 from collections.abc import Sequence
+
+from pydantic import BaseModel
 
 from r3_lite.extract import Extraction
 from r3_lite.graph import MAX_NAME, TYPES, Neighbourhood
@@ -49,7 +52,7 @@ def graph_of(found: Neighbourhood, limit: int) -> KnowledgeGraph:
     room = CEILING - FRAME
     kept_nodes: list[int] = []
     for number, node in nodes.items():
-        room -= len(node.model_dump_json()) + len(_node(node))
+        room -= _size(node) + len(_node(node)) + 1
         if room < 0:
             break
         kept_nodes.append(number)
@@ -66,7 +69,7 @@ def graph_of(found: Neighbourhood, limit: int) -> KnowledgeGraph:
             memory_id=edge.memory_id,
             weight=edge.weight,
         )
-        room -= len(shown.model_dump_json(by_alias=True)) + len(_edge(shown))
+        room -= _size(shown) + len(_edge(shown)) + 1
         if room < 0:
             break
         edges.append(shown)
@@ -153,6 +156,10 @@ def _connections_message(answer: Answer, depth: int) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+
+
+def _size(shown: BaseModel) -> int:
+    return len(json.dumps(shown.model_dump(by_alias=True), ensure_ascii=False)) + 2
 
 
 def _length(items: Sequence[str]) -> int:

@@ -113,7 +113,9 @@ def _counts(engine: Engine, index: dict[str, Any], problems: list[tuple[Status, 
         problems.append(("degraded", f"{astray} vectors are out of step and are being mended."))
         engine.indexer.mend()
     if index["failed"]:
-        problems.append(("degraded", f"{index['failed']} memories could not be embedded or examined; a restart tries them again."))
+        problems.append(
+            ("degraded", f"{index['failed']} memories could not be embedded or examined; a restart tries them again.")
+        )
     if engine.indexer.last_error:
         problems.append(("degraded", f"Indexing is held up: {engine.indexer.last_error}"))
     return counts

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 import pytest
-from conftest import DIMENSION, tiny_vector
+from conftest import DIMENSION, plans, tiny_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -680,26 +680,6 @@ def test_the_check_of_the_keyword_index_changes_nothing(database: Database, db_p
 
 
 # Cost
-
-
-def plans(connection: apsw.Connection, call: Callable[[], object]) -> list[tuple[str, str]]:
-    """The query plan of every statement that a call runs, triggers' own statements aside."""
-    statements: list[tuple[str, Any]] = []
-
-    def note(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
-        statements.append((sql, bindings))
-        return True
-
-    connection.exec_trace = note
-    try:
-        call()
-    finally:
-        connection.exec_trace = None
-    return [
-        (sql, str(row[3]))
-        for sql, bindings in statements
-        for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)
-    ]
 
 
 FILTER = compile_filter({"topic": "tea"})
