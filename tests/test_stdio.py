@@ -246,6 +246,13 @@ def test_no_value_that_was_sent_reaches_standard_error_and_no_key_the_file(serve
         assert b"CANARY6" not in file.read_bytes()
 
 
+def test_an_address_as_import_file_is_never_fetched(server: Server, silent_host: tuple[str, list[object]]) -> None:
+    host, came = silent_host
+    for path in (host, f"{host}/x.json", f"\\\\{host.removeprefix('http://')}\\x.json", "file:///etc/passwd"):
+        assert server.call("import_memories", source="json_file", file_path=path).is_error
+    assert came == []
+
+
 # Requests that are hard to read
 
 
