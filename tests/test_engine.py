@@ -240,7 +240,7 @@ def test_scores_mean_the_same_in_both_modes(make_engine: MakeEngine) -> None:
         found = engine.search(None, "the cat sleeps on the sofa")
         scores = [hit.score for hit in found.ranking.hits]
         assert found.mode == mode
-        assert scores[0] == 1.0
+        assert scores[0] == pytest.approx(1.0)
         assert scores == sorted(scores, reverse=True)
         assert scores[-1] >= 0
     assert texts(hybrid.search(None, "the cat sleeps on the sofa")) == [
