@@ -260,6 +260,18 @@ def test_the_nearest_of_another_user_never_push_out_ones_own(make_engine: MakeEn
     assert len(engine.search("other", "feline", limit=5).ranking.hits) == 5
 
 
+def test_a_session_of_the_same_name_of_another_user_stays_apart(make_engine: MakeEngine) -> None:
+    engine = make_engine()
+    session = {"session_id": "monday"}
+    for text in ("I saw a kitten", "the password is xyzzy", "and then I went to sleep"):
+        engine.add("alice", text, metadata=session, wait=True)
+        engine.add("bob", f"{text} too", metadata=session, wait=True)
+    for user in ("alice", "bob"):
+        found = engine.search(user, "feline password", limit=100)
+        assert len(found.ranking.hits) >= 2
+        assert {hit.record.user_id for hit in found.ranking.hits} == {user}
+
+
 def test_a_filter_restricts_the_nearest_before_the_cut(make_engine: MakeEngine) -> None:
     engine = make_engine()
     for i in range(300):
