@@ -57,6 +57,22 @@ class Server:
                     return child
         raise RuntimeError("the server is not running")
 
+    def process_runs(self) -> bool:
+        """Tell whether the server's process is alive."""
+        try:
+            return self.process().status() != psutil.STATUS_ZOMBIE
+        except (RuntimeError, psutil.Error):
+            return False
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return what a server's environment must hold to live in a folder, with its database there."""
+    return {
+        **dict.fromkeys(HOME_VARIABLES, str(home)),
+        "PYTHONPATH": str(ROOT),
+        "R3_DB_PATH": str(home / "memories.db"),
+    }
+
 
 @contextlib.asynccontextmanager
 async def serve(
@@ -69,17 +85,14 @@ async def serve(
     """
     with contextlib.ExitStack() as stack:
         folder = home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        database = folder / "memories.db"
-        environment = {
+        variables = {
             **os.environ,
-            **dict.fromkeys(HOME_VARIABLES, str(folder)),
-            "PYTHONPATH": str(ROOT),
-            "R3_DB_PATH": str(database),
+            **environment(folder),
             **{f"R3_{name.upper()}": value for name, value in settings.items()},
         }
         log = stack.enter_context((folder / "server.log").open("a"))
         transport = StdioTransport(
-            sys.executable, list(command), env=environment, cwd=str(folder), keep_alive=False, log_file=log
+            sys.executable, list(command), env=variables, cwd=str(folder), keep_alive=False, log_file=log
         )
         async with Client(transport) as client:
-            yield Server(client, folder, database)
+            yield Server(client, folder, folder / "memories.db")

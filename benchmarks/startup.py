@@ -42,7 +42,7 @@ INITIALIZE = {
 }
 MARKS = ("initialize", "tools/list")
 TIMEOUT = 60.0
-"""Seconds after which a start counts as failed."""
+"""Seconds that a server may take to end after its input has ended."""
 
 
 def start(command: list[str], home: Path, db: Path | None) -> dict[str, float]:
@@ -62,7 +62,6 @@ def start(command: list[str], home: Path, db: Path | None) -> dict[str, float]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        cwd=home,
     ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -76,7 +75,7 @@ def start(command: list[str], home: Path, db: Path | None) -> dict[str, float]:
             assert server.stdout is not None
             answer = json.loads(server.stdout.readline() or b"{}")
             if "result" not in answer:
-                raise RuntimeError("the server ended or answered with an error")
+                raise RuntimeError("the server ended or answered with an error; run its command by hand to see why")
             return (time.perf_counter() - started) * 1000
 
         try:

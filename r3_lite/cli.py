@@ -163,7 +163,6 @@ def _serve(_args: argparse.Namespace, settings: "Settings") -> int:
 
     with quick_start():
         from r3_lite.app import mcp
-
     guard_stdin()
     mcp.run(transport="stdio", show_banner=False)
     return 0
@@ -173,8 +172,10 @@ def _demo(_args: argparse.Namespace, settings: "Settings") -> int:
     from r3_lite import logs
 
     logs.configure(settings)
-    from r3_lite.demo import run
+    from r3_lite.wire import quick_start
 
+    with quick_start():
+        from r3_lite.demo import run
     return run(terminal.console())
 
 

@@ -101,7 +101,7 @@ class Database:
                     self._ready = True
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is not None and self._local.frozen not in (None, self._file_state()):
-            self.close()
+            self._disconnect()
             connection = None
         if connection is None:
             with _storage_errors(self.path):
@@ -164,7 +164,17 @@ class Database:
         return str(self.connection().execute("PRAGMA journal_mode").get)
 
     def close(self) -> None:
-        """Close this thread's connection; those of ended threads close with them."""
+        """Move what the log holds into the file and close this thread's connection.
+
+        The connections of other threads close with those or with the process: the file is complete all the same,
+        should somebody copy it without its log.
+        """
+        if self._ready:
+            with contextlib.suppress(apsw.Error, StorageError):
+                self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
@@ -174,7 +184,7 @@ class Database:
         connection = self.connection()
         # On a file that it may not write SQLite takes BEGIN IMMEDIATE for BEGIN and fails later.
         if connection.readonly("main") and self.path is not None:
-            self.close()
+            self._disconnect()
             with _storage_errors(self.path):
                 _adjust_rights(self.path)
             connection = self.connection()

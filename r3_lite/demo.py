@@ -87,12 +87,15 @@ def run(console: Console) -> int:
 
 async def _show(console: Console, path: Path, log: Path) -> list[str]:
     console.print(Text("r3-lite: memory for AI assistants, in one SQLite file", style="bold"))
+    others = set(psutil.Process().children())
     async with _server(console, path, log, "A client starts the server") as client:
         ids = await _store(console, client)
-        _kill_servers()
+        _kill(set(psutil.Process().children()) - others)
     console.print("Right after the last answer the server is killed, as by a power cut.\n")
     async with _server(console, path, log, "The client starts it again, on the same file") as client:
-        await _until_indexed(console, client)
+        await _until_indexed(client)
+        counts = (await _call(client, "health_check"))["counts"]
+        console.print(f"Nothing is lost: {counts['memories']} memories, all indexed for search by meaning\n")
         failures = await _ask(console, client, QUESTIONS, "Questions in other words than were stored")
         failures += await _keep_apart(console, client, ids[QUESTIONS[0].answer])
         failures += await _correct(console, client, ids[DEPLOYS.answer])
@@ -114,8 +117,8 @@ async def _server(console: Console, path: Path, log: Path, title: str) -> AsyncI
         yield client
 
 
-def _kill_servers() -> None:
-    for process in psutil.Process().children():
+def _kill(processes: set[psutil.Process]) -> None:
+    for process in processes:
         process.kill()
 
 
@@ -132,16 +135,19 @@ async def _store(console: Console, client: Client[StdioTransport]) -> dict[str, 
     return ids
 
 
-async def _until_indexed(console: Console, client: Client[StdioTransport]) -> None:
+async def _until_indexed(client: Client[StdioTransport]) -> None:
+    """Wait until every memory is found by meaning: saving answers at once, indexing follows in the background."""
     deadline = time.monotonic() + PATIENCE
-    while (health := await _call(client, "health_check"))["index"]["without_vector"]:
-        if health["model"]["state"] == "unavailable":
+    while True:
+        health = await _call(client, "health_check")
+        state = health["model"]["state"]
+        if state == "ready" and not health["index"]["without_vector"]:
+            return
+        if state == "unavailable":
             raise RuntimeError(health["model"]["last_error"])
         if time.monotonic() > deadline:
             raise TimeoutError("the memories were not indexed in time")
-        await asyncio.sleep(0.2)
-    page = [await _call(client, "get_all_memories", user_id=user) for user in ("alice", "ben")]
-    console.print(f"Nothing is lost: {sum(p['total'] for p in page)} memories, all indexed for search by meaning\n")
+        await asyncio.sleep(0.1)
 
 
 async def _ask(
@@ -182,6 +188,7 @@ async def _correct(console: Console, client: Client[StdioTransport], memory_id: 
     """Correct a memory, ask for it, and read how it came to be."""
     console.print(Text("\nA correction replaces, and the history keeps what was", style="bold"))
     await _call(client, "update_memory", memory_id=memory_id, content=CORRECTED, user_id="alice")
+    await _until_indexed(client)
     found = await _call(client, "search_memory", query=DEPLOYS.text, user_id="alice", limit=3)
     versions = (await _call(client, "get_memory_history", memory_id=memory_id, user_id="alice"))["history"]
     for version in versions:

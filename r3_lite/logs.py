@@ -18,12 +18,7 @@ def configure(settings: Settings) -> None:
     Our loggers write from WARNING on, with `quiet` off from INFO, with `debug` from DEBUG. Of other libraries only
     errors appear, as the name of the logger and the type of the error, since their messages can hold arguments.
     """
-    os.environ.update(
-        FASTMCP_LOG_ENABLED="false",
-        FASTMCP_CHECK_FOR_UPDATES="off",
-        # FastMCP reads a .env from the working directory, which is some other project's.
-        FASTMCP_ENV_FILE=os.devnull,
-    )
+    os.environ["FASTMCP_LOG_ENABLED"] = "false"
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
     logging.basicConfig(handlers=[handler], level=logging.ERROR, force=True)

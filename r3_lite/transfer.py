@@ -223,11 +223,14 @@ def _read(path: str, roots: Sequence[Path]) -> bytes:
             folder / given.name,
             os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0),
         )
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise refused
     except (OSError, RuntimeError, ValueError) as error:
         raise _unreadable(error) from None
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or not _lies_in(folder, given.name, status):
+        if not _lies_in(folder, given.name, status):
             raise refused
         if status.st_size > MAX_FILE_BYTES:
             raise InvalidParameters("The file is larger than 256 MiB. Split it and import the parts.")

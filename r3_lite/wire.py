@@ -59,6 +59,9 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _MEMBER = re.compile(rb'"(id|method|name)"\s*:\s*("(?:[ !#-\[\]-~]|\\/)*+"|-?\d{1,18}(?=[\s,}]))')
 _DEPTH = {b"id": 1, b"method": 1, b"name": 2}
 
+# What every request of a connection says about its protocol, version 2026-07-28 and later.
+_PROTOCOL = "io.modelcontextprotocol/"
+
 _FASTMCP_SETTINGS = {
     "FASTMCP_ENV_FILE": os.devnull,
     "FASTMCP_LOG_LEVEL": "WARNING",
@@ -161,7 +164,7 @@ def _checked(line: bytes, envelope: dict[str, Any]) -> bytes:
         if not _finite(params):
             raise _Refused(_NOT_FINITE)
         if isinstance(meta := params.get("_meta"), dict):
-            envelope.update((key, value) for key, value in meta.items() if key != "progressToken")
+            envelope.update((key, value) for key, value in meta.items() if key.startswith(_PROTOCOL))
     # Outside of strings a carriage return is white space to JSON, but the transport would end the line at it.
     return line.replace(b"\r", b" ") if b"\r" in line else line
 

@@ -1,6 +1,7 @@
 """What the tests of the server share: settings on a temporary path, and a server process on a raw pipe."""
 
 import contextlib
+import ctypes
 import json
 import os
 import queue
@@ -8,11 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+from fastmcp import Client
 from fastmcp.client.client import CallToolResult
+
+from r3_lite.engine import Engine
 
 MODES = ["auto", "legacy"]
 PATIENCE = 60.0
@@ -25,7 +31,69 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
     """Return the environment of a server that keeps everything below `folder` and loads no model unless told so."""
     foreign = {key: value for key, value in os.environ.items() if not key.startswith(_OWN_VARIABLES)}
     own = {"HOME": str(folder), "R3_DB_PATH": str(folder / "memories.db"), "R3_INTELLIGENCE": "basic"}
+    # No test cuts the power: only that needs a wait for the disk at every commit.
+    own["R3_SYNCHRONOUS"] = "normal"
     return foreign | own | settings
+
+
+def use_environment(monkeypatch: pytest.MonkeyPatch, folder: Path, **settings: str) -> None:
+    """Give servers in this process the environment that `environment` gives to processes."""
+    for name in list(os.environ):
+        if name.startswith(_OWN_VARIABLES):
+            monkeypatch.delenv(name)
+    for name, value in environment(folder, **settings).items():
+        monkeypatch.setenv(name, value)
+
+
+async def call(client: Client[Any], tool: str, /, **arguments: Any) -> CallToolResult:
+    """Call a tool and return its result, be it an error."""
+    return await client.call_tool(tool, arguments, raise_on_error=False)
+
+
+async def good(client: Client[Any], tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call a tool, check that it succeeded and return the structured part."""
+    result = await call(client, tool, **arguments)
+    assert not result.is_error, text_of(result)
+    return data_of(result)
+
+
+async def failed(client: Client[Any], tool: str, /, **arguments: Any) -> str:
+    """Call a tool, check that it failed as every tool fails, and return the code of the error."""
+    result = await call(client, tool, **arguments)
+    assert result.is_error
+    text, data = text_of(result), data_of(result)
+    assert list(data) == ["error", "code", "details"]
+    assert text == f"{data['code']}: {data['error']}"
+    assert len(text) < 300
+    assert "\n" not in text
+    assert "Traceback" not in text
+    assert "pydantic" not in text
+    return str(data["code"])
+
+
+async def added(client: Client[Any], content: str, /, **arguments: Any) -> str:
+    """Add a memory and return its id."""
+    data = await good(client, "add_memory", content=content, **arguments)
+    return str(data["memory_id"])
+
+
+async def found(client: Client[Any], query: str, /, **arguments: Any) -> list[str]:
+    """Search and return the ids of the hits, best first."""
+    data = await good(client, "search_memory", query=query, **arguments)
+    return [hit["id"] for hit in data["results"]]
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until the background worker has brought a condition about."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "the background worker did not do it"
+        time.sleep(0.01)
+
+
+def indexed(engine: Engine) -> bool:
+    """Tell whether every memory has its vectors."""
+    return engine.pending()[0] == {"pending": 0, "failed": 0, "without_vector": 0}
 
 
 def text_of(result: CallToolResult) -> str:
@@ -61,6 +129,8 @@ class Server:
 
     def __init__(self, env: dict[str, str], *, stderr: Path | int = subprocess.DEVNULL, preexec: Any = None) -> None:
         self.notifications: list[dict[str, Any]] = []
+        self.answered: list[int] = []
+        """The requests in the order in which their answers came."""
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
         self._early: dict[int, dict[str, Any]] = {}
         self._lock = threading.Lock()
@@ -108,6 +178,7 @@ class Server:
     def kill(self) -> None:
         """End the process at once, as kill -9 does."""
         self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
         self.end()
 
     def send(self, line: bytes) -> None:
@@ -169,9 +240,17 @@ class Server:
                 self._bad.append(line)
                 continue
             if "id" in message and "method" not in message:
+                self.answered.append(message["id"])
                 self._answers.put(message)
             else:
                 self.notifications.append(message)
+
+
+def obey_permissions() -> None:
+    """Make a process of root obey file permissions like anybody else's. For `preexec_fn`; Linux."""
+    drop_from_bounding_set, override, read_search = 24, 1, 2
+    for capability in (override, read_search):
+        ctypes.CDLL(None).prctl(drop_from_bounding_set, capability)
 
 
 @contextlib.contextmanager

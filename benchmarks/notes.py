@@ -1,0 +1,125 @@
+"""Notes of the kind that assistants are told to remember, and questions about them: made up, endless, repeatable."""
+
+import random
+from collections.abc import Sequence
+
+_NAMES = (
+    "Ada Ben Chiara Dmitri Elif Farid Greta Hana Ivo Jun Karin Leila Marco Nadia Oskar Priya Quentin Rosa Sven Tariq "
+    "Uma Viktor Wanda Ximena Yusuf Zoe Amara Bastian Celine Diego Esther Fynn"
+).split()
+_THINGS = (
+    "billing service, search index, mobile app, onboarding page, data pipeline, garden shed, spare room, invoice "
+    "template, release script, backup job, test cluster, weekly report, login form, payment gateway, photo archive, "
+    "kitchen, bicycle, heating, budget sheet, customer portal, newsletter, training plan, sensor firmware, wiki, "
+    "monitoring dashboard, mail server, translation, design system, warehouse scanner, booking calendar"
+).split(", ")
+_TOOLS = (
+    "PostgreSQL, Redis, Kafka, Terraform, FastAPI, Django, Rust, TypeScript, Grafana, Ansible, DuckDB, Kubernetes, "
+    "GitLab, Figma, Blender, LaTeX, Excel, Home Assistant, Nix, Elixir, Svelte, SQLite, RabbitMQ, OpenTelemetry"
+).split(", ")
+_PLACES = (
+    "Lisbon, Oslo, Kyoto, Graz, Porto, Leeds, Turin, Bergen, Ghent, Nairobi, Denver, Quito, Tallinn, Lyon, Utrecht, "
+    "Basel, Cork, Malmö, Seville, Gdansk, the office, the cabin, the library, the workshop, the clinic"
+).split(", ")
+_FOODS = (
+    "peanuts, oat milk, sourdough, green tea, lentil soup, shellfish, dark chocolate, espresso, rye bread, mango, "
+    "sushi, goat cheese, mushrooms, ginger, black beans, pancakes"
+).split(", ")
+_HOBBIES = (
+    "climbing, pottery, chess, sailing, choir practice, night photography, bread baking, trail running, woodworking, "
+    "birdwatching, fencing, watercolours, astronomy, salsa, beekeeping, long-distance cycling"
+).split(", ")
+_REASONS = (
+    "because the old one kept timing out, after the audit found gaps, since the vendor raised its prices, to keep the "
+    "release date, because two customers asked for it, as the doctor advised, so that nights are quiet again, to save "
+    "about a third of the cost, because the documentation was out of date, after the flood in the basement, since the "
+    "team doubled, to get rid of manual steps, because the warranty ends soon"
+).split(", ")
+_MONTHS = "January February March April May June July August September October November December".split()
+
+_NOTES = (
+    "{name} prefers {tool} over {tool2} for the {thing} {reason}.",
+    "The {thing} moves to {place} on {day} {month} {year}; {name} is in charge.",
+    "{name} is allergic to {food} and orders {food2} instead.",
+    "We decided to rewrite the {thing} in {tool} {reason}. The budget is {number} euros.",
+    "{name} does {hobby} every {weekday} at {hour} and cannot be reached then.",
+    "The {thing} talks to {tool} on port {port}; the timeout is {small} seconds.",
+    "Order {number} for the {thing} was delivered to {place}. {name} signed for it.",
+    "{name} met {name2} in {place} on {day} {month} {year} to talk about the {thing}.",
+    "Never restart the {thing} before {hour}: {name} runs the {tool} export at that time.",
+    "The trip to {place} costs {number} euros per person. {name} books the train, {name2} the rooms.",
+    "{name} passed the {tool} exam with {small} points and wants to try {hobby} next.",
+    "Ticket {port}: the {thing} crashes when {tool} returns more than {number} rows. Fixed by {name} {reason}.",
+    "{name}'s birthday is on {day} {month}; last year the present was a book about {hobby}.",
+    "My sister {name} lives in {place}, works with {tool} and has {small} cats.",
+    "Keep the {thing} on {tool} version {small}.{hour_number} {reason}.",
+    "For dinner with {name} on {weekday}: {food}, {food2}, no {food3}.",
+)
+_QUESTIONS = (
+    "Which tool does {name} prefer for the {thing}?",
+    "When does the {thing} move to {place}?",
+    "What is {name} allergic to?",
+    "Why did we rewrite the {thing} in {tool}?",
+    "When does {name} do {hobby}?",
+    "On which port does the {thing} talk to {tool}?",
+    "Who signed for order {number} in {place}?",
+    "What did {name} and {name2} talk about in {place}?",
+    "How much does the trip to {place} in {month} cost?",
+    "Who fixed the crash of the {thing} with {tool}?",
+    "What should I cook for {name} on {weekday}, {food} or {food2}?",
+    "Where does the sister with {small} cats live, {place}?",
+)
+_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+
+
+def notes(count: int, seed: int = 0) -> list[str]:
+    """Return distinct notes of one or two sentences, the same ones for the same seed."""
+    return _distinct(_NOTES, count, random.Random(seed), most=2)
+
+
+def questions(count: int, seed: int = 0) -> list[str]:
+    """Return distinct questions about such notes, the same ones for the same seed."""
+    return _distinct(_QUESTIONS, count, random.Random(f"questions {seed}"), most=1)
+
+
+def _distinct(patterns: Sequence[str], count: int, rng: random.Random, most: int) -> list[str]:
+    made: dict[str, None] = {}
+    while len(made) < count:
+        made[" ".join(_fill(rng.choice(patterns), rng) for _ in range(rng.randint(1, most)))] = None
+    return list(made)
+
+
+def _fill(pattern: str, rng: random.Random) -> str:
+    name, name2 = _skewed(_NAMES, 2, rng)
+    tool, tool2 = _skewed(_TOOLS, 2, rng)
+    food, food2, food3 = _skewed(_FOODS, 3, rng)
+    return pattern.format(
+        name=name,
+        name2=name2,
+        tool=tool,
+        tool2=tool2,
+        food=food,
+        food2=food2,
+        food3=food3,
+        thing=_skewed(_THINGS, 1, rng)[0],
+        place=_skewed(_PLACES, 1, rng)[0],
+        hobby=rng.choice(_HOBBIES),
+        reason=rng.choice(_REASONS),
+        month=rng.choice(_MONTHS),
+        weekday=rng.choice(_WEEKDAYS),
+        day=rng.randint(1, 28),
+        year=rng.randint(2019, 2026),
+        hour=f"{rng.randint(0, 23)}:{rng.choice(('00', '15', '30', '45'))}",
+        hour_number=rng.randint(0, 23),
+        number=rng.randint(100, 99_999),
+        port=rng.randint(1024, 65_535),
+        small=rng.randint(2, 90),
+    )
+
+
+def _skewed(words: Sequence[str], count: int, rng: random.Random) -> list[str]:
+    """Return distinct words, the first ones far more often than the last, as in real text."""
+    chosen: dict[str, None] = {}
+    while len(chosen) < count:
+        chosen[words[int(len(words) * rng.random() ** 2)]] = None
+    return list(chosen)

@@ -1,0 +1,158 @@
+"""The arithmetic of the benchmarks, on examples worked out by hand."""
+
+import json
+from datetime import datetime
+from math import log2
+from pathlib import Path
+
+import pytest
+
+from benchmarks import locomo, notes
+from benchmarks.bars import at_least, at_most
+from benchmarks.locomo import Conversation, Turn
+from benchmarks.retrieval import Asked, find_twins, gold_ranks, scores, summary
+
+LOCOMO = [
+    {
+        "sample_id": "conv-1",
+        "conversation": {
+            "speaker_a": "Ann",
+            "speaker_b": "Bob",
+            "session_10_date_time": "9:05 am on 1 Sep, 2023",
+            "session_10": [{"speaker": "Bob", "dia_id": "D10:1", "text": "Hello!"}],
+            "session_2_date_time": "1:56 pm on 8 May, 2023",
+            "session_2": [
+                {"speaker": "Ann", "dia_id": "D2:1", "text": " I bought a kayak. ", "blip_caption": "a red kayak"},
+                {"speaker": "Bob", "dia_id": "D2:2", "text": "hello"},
+            ],
+        },
+        "qa": [
+            {"question": "What did Ann buy?", "evidence": ["D2:1"], "category": 4, "answer": "a kayak"},
+            {"question": "Who greets?", "evidence": ["D2:2; D10:1", "D:10:1"], "category": 1, "answer": "Bob"},
+            {"question": "What is said elsewhere?", "evidence": ["D99:1"], "category": 3, "answer": "?"},
+            {"question": "What is never said?", "evidence": [], "category": 5, "adversarial_answer": "?"},
+        ],
+    }
+]
+
+
+@pytest.fixture
+def conversation(tmp_path: Path) -> Conversation:
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps(LOCOMO), encoding="utf-8")
+    (only,) = locomo.load(file)
+    return only
+
+
+def test_recall_is_the_share_of_gold_turns_among_the_first_k() -> None:
+    measured = scores([0, 4, 9, None])
+    assert [measured[f"R@{k}"] for k in (1, 5, 10, 20)] == [0.25, 0.5, 0.75, 0.75]
+
+
+def test_a_hit_is_any_gold_turn_among_the_first_k() -> None:
+    measured = scores([7, None])
+    assert [measured[f"hit@{k}"] for k in (1, 5, 10, 20)] == [0, 0, 1, 1]
+
+
+def test_ndcg_discounts_by_the_logarithm_of_the_place() -> None:
+    # Second and fourth place of two gold turns: gains 1/log2(3) + 1/log2(5), at best 1/log2(2) + 1/log2(3).
+    expected = (1 / log2(3) + 1 / log2(5)) / (1 + 1 / log2(3))
+    assert expected == pytest.approx(0.65092, abs=5e-6)
+    assert scores([1, 3])["nDCG@10"] == pytest.approx(expected)
+
+
+def test_ndcg_is_one_for_perfect_order_and_stops_at_ten() -> None:
+    assert scores([1, 0, 2])["nDCG@10"] == pytest.approx(1)
+    assert scores([10])["nDCG@10"] == 0
+    assert scores(list(range(12)))["nDCG@10"] == pytest.approx(1)
+
+
+def test_mrr_is_the_inverse_place_of_the_first_gold_turn() -> None:
+    assert scores([None, 3, 1])["MRR"] == 0.5
+    assert scores([None])["MRR"] == 0
+
+
+def test_gold_is_found_through_a_turn_of_equal_text() -> None:
+    twins = {"a": "a", "b": "b", "c": "a"}
+    assert gold_ranks({"c", "b"}, ["x", "a"], {**twins, "x": "x"}) == [None, 1]
+
+
+def test_the_first_of_two_equal_results_counts() -> None:
+    assert gold_ranks({"c"}, ["a", "c"], {"a": "a", "c": "a"}) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("1:56 pm on 8 May, 2023", datetime(2023, 5, 8, 13, 56)),
+        ("12:09 am on 13 September, 2023", datetime(2023, 9, 13, 0, 9)),
+        ("10:31 a.m. on  5 Jan., 2022", datetime(2022, 1, 5, 10, 31)),
+    ],
+)
+def test_session_dates_are_read(text: str, moment: datetime) -> None:
+    assert locomo.session_date(text) == moment
+
+
+def test_what_is_no_session_date_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a session date"):
+        locomo.session_date("8 May 2023")
+
+
+def test_sessions_are_ordered_by_number_not_by_name(conversation: Conversation) -> None:
+    assert [turn.id for turn in conversation.turns] == ["conv-1/D2:1", "conv-1/D2:2", "conv-1/D10:1"]
+
+
+def test_a_turn_becomes_an_import_item_of_its_words_alone(conversation: Conversation) -> None:
+    assert locomo.import_items(conversation)[0] == {
+        "content": "I bought a kayak.",
+        "metadata": {"author": "Ann", "session_id": "conv-1/2", "dia_id": "conv-1/D2:1"},
+        "created_at": "2023-05-08T13:56:00",
+    }
+
+
+def test_turns_without_words_are_not_imported() -> None:
+    turn = Turn("c/D1:1", "c/1", datetime(2023, 5, 8), "Ann", "")
+    assert locomo.import_items(Conversation("c", (turn,), ())) == []
+
+
+def test_evidence_is_read_in_every_spelling_and_questions_without_it_are_left_out(conversation: Conversation) -> None:
+    assert [(question.category, set(question.gold)) for question in conversation.questions] == [
+        (4, {"conv-1/D2:1"}),
+        (1, {"conv-1/D2:2", "conv-1/D10:1"}),
+    ]
+
+
+def test_turns_that_an_import_merges_are_twins(conversation: Conversation) -> None:
+    assert find_twins([conversation]) == {
+        "conv-1/D2:1": "conv-1/D2:1",
+        "conv-1/D2:2": "conv-1/D2:2",
+        "conv-1/D10:1": "conv-1/D2:2",
+    }
+
+
+def test_the_adversarial_category_is_not_in_the_overall_mean(conversation: Conversation) -> None:
+    first, second = conversation.questions
+    adversarial = locomo.Question("?", first.gold, 5)
+    asked = [
+        Asked("conv-1", question, [], scores(ranks))
+        for question, ranks in ((first, [0]), (second, [0, None]), (adversarial, [None]))
+    ]
+    groups = summary(asked)
+    assert groups["all (1-4)"]["R@5"] == 0.75
+    assert groups["all (1-4)"]["questions"] == 2
+    assert groups["5 adversarial"]["R@5"] == 0
+
+
+def test_notes_are_distinct_and_the_same_for_the_same_seed() -> None:
+    made = notes.notes(500, seed=3)
+    assert len(set(made)) == 500
+    assert made == notes.notes(500, seed=3)
+    assert made != notes.notes(500, seed=4)
+
+
+def test_bars_are_cleared_at_the_limit_and_open_without_a_figure() -> None:
+    assert at_most("a", 2.0, 2.0).passed is True
+    assert at_most("a", 2.1, 2.0).passed is False
+    assert at_least("a", 0.72, 0.72).passed is True
+    assert at_least("a", 0.71, 0.72).passed is False
+    assert at_least("a", None, 0.72).passed is None

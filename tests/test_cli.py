@@ -1,0 +1,383 @@
+"""The r3-lite command as people and clients start it: on real files, mostly as a process of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_helpers import Server, environment
+
+from r3_lite import cli, terminal
+
+COMMANDS = ("serve", "demo", "add", "search", "get", "list", "delete", "stats", "config", "models")
+PRINTS_JSON = ("add", "search", "get", "list", "delete", "stats", "models")
+UNKNOWN_ID = "mem_00000000000000000000000"
+FULL = {"R3_INTELLIGENCE": "full"}
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(db_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Run a command in this process, without a model: exit code, standard output, standard error."""
+    monkeypatch.setattr(terminal, "is_interactive", lambda: False)
+    before = dict(os.environ)
+
+    def call(*argv: str) -> tuple[int, str, str]:
+        try:
+            code = cli.run(["--db", str(db_path), "--basic", *argv])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    yield call
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def run_json(run: Run) -> Callable[..., Any]:
+    """Run a command with --json that must succeed, and return what it printed."""
+
+    def call(*argv: str) -> Any:
+        code, out, err = run(*argv, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return call
+
+
+def process(
+    *argv: str,
+    folder: Path,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as a process that keeps everything below `folder`."""
+    command = [sys.executable, "-m", "r3_lite", *argv]
+    return subprocess.run(
+        command, input=stdin, capture_output=True, env=environment(folder, **(settings or {})), cwd=cwd, check=False
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(run: Run, command: str) -> None:
+    code, out, err = run(command, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"usage: r3-lite {command}")
+    assert ("--json" in out) == (command in PRINTS_JSON)
+
+
+def test_the_help_names_exactly_the_commands(run: Run) -> None:
+    _, out, _ = run("--help")
+    assert re.findall(r"^ {4}([a-z]+) ", out, re.MULTILINE) == list(COMMANDS)
+
+
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    assert run("--version") == (0, f"{version('r3-lite')}\n", "")
+
+
+def test_content_comes_back_as_it_was_given(run_json: Callable[..., Any]) -> None:
+    content = "  „Zwei  Räume“ -- \t and 2 > 1 [bold]\n\n東京 🎉 "
+    memory_id = run_json("add", content)["memory_id"]
+    assert run_json("get", memory_id)["content"] == content
+
+
+def test_words_without_quotes_are_one_text(run_json: Callable[..., Any]) -> None:
+    memory_id = run_json("add", "the", "key", "is", "under", "the", "mat")["memory_id"]
+    assert run_json("get", memory_id)["content"] == "the key is under the mat"
+
+
+def test_priority_and_metadata_are_stored(run_json: Callable[..., Any]) -> None:
+    memory_id = run_json("add", "x", "--priority", "high", "--metadata", '{"topic": "work"}')["memory_id"]
+    memory = run_json("get", memory_id)
+    assert (memory["priority"], memory["metadata"]) == ("high", {"topic": "work"})
+
+
+def test_the_same_text_again_names_the_memory_that_says_it(run_json: Callable[..., Any]) -> None:
+    first = run_json("add", "The bins are collected on Monday.")
+    again = run_json("add", "the bins are collected on monday")
+    assert (again["message"], again["memory_id"]) == ("Already saved", first["memory_id"])
+
+
+def test_a_text_is_read_from_standard_input(tmp_path: Path) -> None:
+    done = process("add", "--json", folder=tmp_path, stdin="Zeile 1\nZeile 2 ✓\n".encode())
+    memory_id = json.loads(done.stdout)["memory_id"]
+    shown = json.loads(process("get", memory_id, "--json", folder=tmp_path).stdout)
+    assert shown["content"] == "Zeile 1\nZeile 2 ✓"
+
+
+def test_standard_input_that_is_no_text_is_refused_whole(tmp_path: Path) -> None:
+    done = process("add", "-", folder=tmp_path, stdin=b"caf\xe9")
+    assert done.returncode == 1
+    assert done.stderr == b"r3-lite: The standard input is not UTF-8 text. Nothing was stored.\n"
+
+
+def test_search_finds_by_keyword_without_a_model(run: Run, run_json: Callable[..., Any]) -> None:
+    run("add", "The boiler is serviced in October")
+    run("add", "Tea is in the second drawer")
+    found = run_json("search", "when", "is", "the", "boiler", "serviced")
+    assert [hit["content"] for hit in found["results"]] == ["The boiler is serviced in October"]
+    assert (found["mode"], found["total"]) == ("keyword", 2)
+
+
+def test_search_finds_by_meaning_at_the_first_call(tmp_path: Path) -> None:
+    process("add", "Our dog is allergic to chicken", folder=tmp_path, settings=FULL)
+    process("add", "The invoice for the boat is unpaid", folder=tmp_path, settings=FULL)
+    done = process("search", "what must the pet not eat", "--json", folder=tmp_path, settings=FULL)
+    found = json.loads(done.stdout)
+    assert found["mode"] == "hybrid"
+    assert found["results"][0]["content"] == "Our dog is allergic to chicken"
+
+
+def test_search_goes_by_keyword_and_says_so_when_the_model_is_missing(tmp_path: Path) -> None:
+    settings = {**FULL, "R3_EMBEDDING_MODEL": str(tmp_path / "nothing")}
+    process("add", "Tea is in the second drawer", folder=tmp_path, settings=settings)
+    done = process("search", "tea", "--json", folder=tmp_path, settings=settings)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["results"][0]["content"] == "Tea is in the second drawer"
+    assert b"by keyword only" in done.stderr
+
+
+def test_a_search_without_an_answer_is_no_failure(run: Run) -> None:
+    run("add", "Tea is in the second drawer")
+    code, out, _ = run("search", "helicopter")
+    assert code == 0
+    assert out.startswith("No memories found")
+
+
+def test_users_are_kept_apart(run: Run, run_json: Callable[..., Any]) -> None:
+    memory_id = run_json("--user", "ada", "add", "Tea is in the second drawer")["memory_id"]
+    assert run_json("--user", "ben", "list")["total"] == 0
+    assert run_json("search", "tea", "--user", "ben")["results"] == []
+    assert run("get", memory_id, "--user", "ben")[0] == 1
+    assert run_json("get", memory_id, "--user", "ada")["id"] == memory_id
+
+
+def test_lists_are_newest_first_and_paged(run: Run, run_json: Callable[..., Any]) -> None:
+    for number in range(5):
+        run("add", f"fact number {number}")
+    page = run_json("list", "--limit", "2", "--offset", "1")
+    assert [memory["content"] for memory in page["memories"]] == ["fact number 3", "fact number 2"]
+    assert page["total"] == 5
+
+
+def test_a_deleted_memory_is_gone(run: Run, run_json: Callable[..., Any]) -> None:
+    memory_id = run_json("add", "Tea is in the second drawer")["memory_id"]
+    assert run_json("delete", memory_id) == {"deleted": [memory_id]}
+    assert run("get", memory_id)[0] == 1
+
+
+def test_deleting_all_without_a_terminal_needs_yes(run: Run, run_json: Callable[..., Any]) -> None:
+    run("add", "Tea is in the second drawer")
+    code, _, err = run("delete", "--all")
+    assert code == 2
+    assert "--yes" in err
+    assert run_json("list")["total"] == 1
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", 2), ("", 2), ("y", 0)])
+def test_deleting_all_asks_first(
+    run: Run, run_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+) -> None:
+    run("add", "one")
+    run("add", "two")
+    questions: list[str] = []
+
+    def ask(question: str) -> str:
+        questions.append(question)
+        return answer
+
+    monkeypatch.setattr(terminal, "is_interactive", lambda: True)
+    monkeypatch.setattr("builtins.input", ask)
+    run("delete", "--all")
+    assert questions == ["Delete all 2 memories of user default? [y/N] "]
+    assert run_json("list")["total"] == left
+
+
+def test_deleting_all_spares_other_users(run: Run, run_json: Callable[..., Any]) -> None:
+    run("add", "one", "--user", "ada")
+    run("add", "two", "--user", "ben")
+    assert run_json("delete", "--all", "--yes", "--user", "ada") == {"deleted_count": 1}
+    assert run_json("list", "--user", "ben")["total"] == 1
+
+
+def test_stats_say_where_the_file_is_and_what_it_holds(run: Run, run_json: Callable[..., Any], db_path: Path) -> None:
+    run("add", "one", "--user", "ada")
+    run("add", "two", "--user", "ben")
+    health = run_json("stats")
+    assert (health["status"], health["database"]["path"]) == ("ok", str(db_path))
+    assert health["counts"] == {"memories": 2, "users": 2, "history": 2}
+    assert str(db_path) in run("stats")[1]
+
+
+def test_stats_of_a_damaged_file_fail(run: Run, db_path: Path) -> None:
+    db_path.parent.mkdir()
+    db_path.write_bytes(b"no database" * 1000)
+    code, out, _ = run("stats")
+    assert code == 1
+    assert "damaged" in out
+
+
+def test_models_lists_the_bundled_one_first_and_present(tmp_path: Path) -> None:
+    done = process("models", "--json", folder=tmp_path)
+    first, *others = json.loads(done.stdout)
+    assert (first["name"], first["dimension"], first["present"]) == ("all-MiniLM-L6-v2-int8", 384, True)
+    assert any(other["multilingual"] for other in others)
+
+
+def test_an_unknown_model_is_not_downloaded(tmp_path: Path) -> None:
+    done = process("models", "download", "nobody/nothing", folder=tmp_path)
+    assert done.returncode == 1
+    assert b"names no known model" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("get", UNKNOWN_ID), ("delete", UNKNOWN_ID), ("add", " "), ("search", " ")])
+def test_what_cannot_be_done_is_one_line_on_standard_error(run: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(r"r3-lite: .+\n", err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nothing",),
+        ("search",),
+        ("search", "x", "--limit", "0"),
+        ("search", "x", "--limit", "101"),
+        ("search", "x", "--threshold", "nan"),
+        ("add", "x", "--metadata", "[1]"),
+        ("add", "x", "--priority", "urgent"),
+        ("delete",),
+        ("delete", UNKNOWN_ID, "--all"),
+        ("list", "--user", " "),
+        ("list", "--db", ""),
+        ("list", "--lim", "3"),
+        ("config", "emacs"),
+    ],
+)
+def test_wrong_usage_has_the_exit_code_2(run: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert "error:" in err
+
+
+def test_a_wrong_setting_is_named_without_its_value(tmp_path: Path) -> None:
+    done = process("list", folder=tmp_path, settings={"R3_BUSY_TIMEOUT": "CANARY"})
+    assert done.returncode == 2
+    assert re.fullmatch(r"r3-lite: .*R3_BUSY_TIMEOUT.*\n", done.stderr.decode())
+    assert b"CANARY" not in done.stderr
+
+
+def test_a_server_with_a_wrong_setting_ends_with_one_line(tmp_path: Path) -> None:
+    done = process(folder=tmp_path, settings={"R3_THREADS": "many"})
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert re.fullmatch(r"r3-lite: .*R3_THREADS.*\n", done.stderr.decode())
+
+
+def test_everything_is_utf8_whatever_the_locale(tmp_path: Path) -> None:
+    text = "🎉 Geburtstag in 東京, café für 5 €"
+    narrow = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONIOENCODING": "cp1252"}
+    done = process("add", text, "--json", folder=tmp_path, settings=narrow)
+    assert done.returncode == 0, done.stderr
+    memory_id = json.loads(done.stdout.decode())["memory_id"]
+    for command in (["list"], ["search", "東京"], ["get", memory_id], ["get", memory_id, "--json"]):
+        done = process(*command, folder=tmp_path, settings=narrow)
+        assert done.returncode == 0
+        assert text in done.stdout.decode("utf-8")
+
+
+def test_the_default_file_does_not_depend_on_the_working_directory(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    home = {"R3_DB_PATH": "", "XDG_DATA_HOME": "", "HOME": str(tmp_path / "home")}
+    process("add", "one memory", folder=tmp_path, cwd=here, settings=home)
+    done = process("list", "--json", folder=tmp_path, cwd=there, settings=home)
+    assert json.loads(done.stdout)["total"] == 1
+    assert [*here.iterdir(), *there.iterdir()] == []
+
+
+def test_a_database_flag_is_meant_from_where_one_stands(tmp_path: Path) -> None:
+    process("add", "one memory", "--db", "notes.db", folder=tmp_path, cwd=tmp_path)
+    assert (tmp_path / "notes.db").is_file()
+
+
+def test_commands_and_a_server_share_the_file(tmp_path: Path) -> None:
+    with Server(environment(tmp_path)) as server:
+        added = server.call("add_memory", content="Tea is in the second drawer").data
+        listed = json.loads(process("list", "--json", folder=tmp_path).stdout)
+        assert [memory["id"] for memory in listed["memories"]] == [added["memory_id"]]
+        process("add", "Coffee is in the first drawer", folder=tmp_path)
+        assert server.call("get_all_memories").data["total"] == 2
+
+
+def test_a_demo_of_one_command_leaves_no_file(tmp_path: Path) -> None:
+    done = process("--demo", "add", "one memory", folder=tmp_path)
+    assert done.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_a_terminal_it_explains_itself_instead_of_waiting(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "r3_lite"]
+        done = subprocess.run(
+            command, stdin=theirs, capture_output=True, env=environment(tmp_path), timeout=60, check=False
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 0
+    for expected in ("r3-lite config", "r3-lite serve", str(tmp_path / "memories.db")):
+        assert expected in done.stdout.decode()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "r3_lite", "stats"]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, env=environment(tmp_path), check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_memory_cannot_steer_the_terminal(run: Run) -> None:
+    run("add", "red \x1b[31malert\x07 [link=http://x]here[/link]")
+    for command in ("list", "search red"):
+        _, out, _ = run(*command.split())
+        assert "\x1b[31m" not in out
+        assert "␛[31malert␇ [link=http://x]here[/link]" in out
+
+
+def test_only_serving_imports_fastmcp(tmp_path: Path) -> None:
+    code = """
+import sys
+from r3_lite import cli
+heavy = {"pydantic", "numpy", "rich", "importlib.metadata"} & set(sys.modules)
+assert not heavy, heavy
+for command in ("add one", "list", "search one", "stats", "config", "delete --all --yes"):
+    assert cli.run(command.split()) == 0
+    assert not {"fastmcp", "mcp", "onnxruntime"} & set(sys.modules), command
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment(tmp_path), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_server_ends_in_good_order_while_the_model_is_at_work(tmp_path: Path) -> None:
+    log = tmp_path / "stderr"
+    with Server(environment(tmp_path, R3_INTELLIGENCE="full"), stderr=log) as server:
+        server.call("add_memory", content="Tea is in the second drawer")
+    assert server.process.returncode == 0
+    assert log.read_bytes() == b""
