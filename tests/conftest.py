@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,14 @@ def without_root_powers() -> Iterator[None]:
     finally:
         powers[0] = effective
         assert libc.capset(header, powers) == 0
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until something that happens on another thread has happened; fail when it never does."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
