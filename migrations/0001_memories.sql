@@ -36,6 +36,7 @@ CREATE TABLE memories (
 ) STRICT;
 
 CREATE INDEX memories_newest ON memories (user_id, created_at, seq);
+CREATE INDEX memories_session ON memories (user_id, session, seq);
 CREATE INDEX memories_author ON memories (user_id, author);
 
 -- A row per user who ever had a memory. The generation changes with every write that can change an answer,

@@ -144,7 +144,14 @@ class Database:
         return str(self.connection().execute("PRAGMA journal_mode").get)
 
     def close(self) -> None:
-        """Close this thread's connection; those of ended threads close with them."""
+        """Move what the log holds into the file and close this thread's connection.
+
+        The connections of other threads close with those or with the process: the file is complete all the same,
+        should somebody copy it without its log.
+        """
+        if self._ready:
+            with contextlib.suppress(apsw.Error, StorageError):
+                self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()

@@ -16,6 +16,7 @@ from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error, Storage
 from r3_lite.filters import Clause, compile_filter
 from r3_lite.indexer import Indexer
 from r3_lite.limits import MAX_QUERY, check_content, check_metadata, check_user_id
+from r3_lite.query import parse_query
 from r3_lite.settings import Settings
 from r3_lite.store import Added, NewMemory, Record, Version
 from r3_lite.transfer import Tally
@@ -260,7 +261,7 @@ class Engine:
     def _search(self, user: str, query: str, where: Clause, limit: int, threshold: float, dense: int | None) -> Found:
         warnings: list[str] = []
         with self.database.read() as connection:
-            parsed = search.parse_query(query, store.authors(connection, user))
+            parsed = parse_query(query, store.authors(connection, user))
         # The model runs before the snapshot is taken: no lock is held while it computes.
         vector = self._query_vector(parsed.dense_text, warnings) if dense is not None else None
         pool = max(search.POOL, limit)
@@ -276,8 +277,8 @@ class Engine:
                 warnings.append("The keyword index cannot be read: this answer comes from meaning alone.")
             try:
                 if vector is not None and dense is not None:
-                    cosines = vectors.nearest(connection, dense, vector, user, where, pool)
-                    cosines |= vectors.cosines(connection, dense, vector, [s for s in bm25 if s not in cosines])
+                    near = vectors.nearest(connection, dense, vector, user, where, vectors.CANDIDATES)
+                    cosines = search.pool(near, parsed.authors, pool)
             except (apsw.SQLError, apsw.CorruptError):
                 by_meaning = False
                 warnings.append("The vectors cannot be read: this answer comes from keywords alone.")
@@ -285,12 +286,23 @@ class Engine:
                 raise StorageError(
                     "Neither the keyword index nor the vectors can be read. Run health_check; restore a backup."
                 )
-            records = store.fetch(connection, {*bm25, *cosines})
+            around = store.neighbours(connection, {*bm25, *cosines})
+            if where == store.EVERYTHING:
+                # The turn after one that is near may be the answer, however it is worded.
+                following = {after for seq, (_, after) in around.items() if after is not None and seq in cosines}
+                around |= store.neighbours(connection, following - around.keys())
+            records = store.fetch(connection, {*bm25, *cosines, *around})
+            context: dict[int, float] = {}
+            if vector is not None and dense is not None and by_meaning:
+                cosines |= vectors.cosines(connection, dense, vector, records.keys() - cosines.keys())
+                previous = {seq: before for seq, (before, _) in around.items() if before is not None}
+                context = vectors.cosines_in_context(connection, dense, vector, previous)
             total = store.count(connection, user)
             others = 0 if total else store.count_others(connection, user)
         if warnings:
             self.indexer.mend()
-        ranking = search.rank(parsed, records, cosines, bm25, limit=limit, threshold=threshold)
+        candidates = search.Candidates(records, cosines, bm25, context, around)
+        ranking = search.rank(parsed, candidates, limit=limit, threshold=threshold)
         mode: search.Mode = "hybrid" if vector is not None and (cosines or not bm25) else "keyword"
         note = self._why_keywords() if mode == "keyword" else ""
         return Found(ranking, mode, "storage", total, note, " ".join(warnings), others)

@@ -80,11 +80,11 @@ def _database(engine: Engine, index: dict[str, Any], problems: list[tuple[Status
         return facts
     try:
         with database.write(timeout=LOCK_PATIENCE) as connection:
-            facts["writable"] = True
             if not store.keyword_index_sound(connection):
                 index["fts_ok"] = False
                 store.rebuild_keyword_index(connection)
                 problems.append(("degraded", "The keyword index was out of step and has been rebuilt."))
+        facts["writable"] = True
     except StorageBusy:
         problems.append(("degraded", "The write lock is held: wait for the process that holds it, or end it."))
     except R3Error as error:

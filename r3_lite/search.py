@@ -1,81 +1,75 @@
-"""From a query to a ranking: names and dates in it, fusion of meaning and keywords, scores. Pure.
+"""From candidates to a ranking: fusion of meaning and keywords, context of the session, scores. Pure.
 
 The weighted sum and its constants were measured on LoCoMo dialogues and on plain documents (docs/benchmarks.md).
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import date, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
+from r3_lite.query import Query, date_match
 from r3_lite.store import Record
-from r3_lite.text import STOP_WORDS, query_terms, words
+from r3_lite.text import words
 
 Mode = Literal["hybrid", "keyword"]
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each signal adds to a memory's rank; every signal is 0 to 1."""
+    """What each signal adds to a memory's rank; every signal is 0 to 1. Tuned on LoCoMo's development half."""
 
     semantic: float = 0.5
-    keyword: float = 0.4
-    author: float = 0.2
-    date: float = 0.2
-    time_word: float = 0.1
-    # Recency at 0.1 costs three points of recall: it only decides between near ties.
-    recency: float = 0.01
+    # Share of the semantic signal that comes from the memory together with the one before it in its session.
+    context: float = 0.7
+    keyword: float = 0.25
+    author: float = 0.25
+    date: float = 0.3
+    time_word: float = 0.2
+    length: float = 0.1
+    priority: float = 0.02
+    # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
+    recency: float = 0.003
+    latest: float = 0.3
+    # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
+    previous: float = 0.05
+    following: float = 0.25
+    session: float = 0.8
 
 
 WEIGHTS = Weights()
-# Nearest neighbours and keyword matches that are scored: 50 each is 0.3 points of recall worse, 200 no better.
-POOL = 100
+# Nearest neighbours, nearest of each person named, and keyword matches that are scored. 100 each is no better.
+POOL = 50
 # A memory that shares no word with the query and is this far from its meaning is no answer.
 COSINE_FLOOR = 0.12
+# Nor is one that shares no word with it and reaches less than this share of the best hit's own rank.
+RELATIVE_FLOOR = 0.25
 # Below this score a hit is shown as weak.
 WEAK = 0.3
-
-_ROLES = frozenset({"user", "assistant", "system"})
-_ASKS_WHEN = re.compile(
-    r"\s*(when|how long|since when|what (date|month|year|day|time)|which (day|month|year))\b", re.IGNORECASE
-)
+# Words from which on a memory is long enough to say something.
+_FULL_LENGTH = 25
+_PRIORITY = {"critical": 1.0, "high": 0.5, "medium": 0.0, "low": -0.5}
 _TIME_WORD = re.compile(
     r"\b(yesterday|today|tonight|tomorrow|last|next|ago|week|weekend|month|monday|tuesday|wednesday|thursday|friday|"
     r"saturday|sunday|january|february|march|april|june|july|august|september|october|november|december|(19|20)\d\d|"
     r"recently|since)\b",
     re.IGNORECASE,
 )
-_MONTH_NAMES = "january february march april may june july august september october november december".split()
-_MONTHS = {name: i for i, name in enumerate(_MONTH_NAMES, 1)} | {n[:3]: i for i, n in enumerate(_MONTH_NAMES, 1)}
-_MONTHS["sept"] = 9
-_MONTH = "(" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
-_ISO_DATE = re.compile(r"\b(\d{4})-(\d{1,2})(?:-(\d{1,2}))?\b")
-_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH},?(?:\s+(\d{{4}}))?", re.IGNORECASE)
-_MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d),?(?:\s+(\d{{4}}))?", re.IGNORECASE)
-_MONTH_YEAR = re.compile(rf"\b{_MONTH},?\s+(\d{{4}})\b", re.IGNORECASE)
-_LONE_MONTH = re.compile(r"\b(?:in|during|of|last|this|since)\s+" + _MONTH, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class PartialDate:
-    """A date as far as a query names it."""
+class Candidates:
+    """What may answer a query, by seq. All but the records may miss memories.
 
-    year: int | None
-    month: int
-    day: int | None
+    `cosines` (-1 to 1) are those of the memories themselves, `context` those of a memory together with the one
+    before it in its session; `bm25` is above 0; `neighbours` are the memories before and after in the session.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A query taken apart: keyword terms, authors named, dates written, text for the embedding model."""
-
-    text: str
-    terms: tuple[str, ...]
-    authors: frozenset[str]
-    dates: tuple[PartialDate, ...]
-    asks_when: bool
-    dense_text: str
+    records: Mapping[int, Record]
+    cosines: Mapping[int, float] = field(default_factory=dict)
+    bm25: Mapping[int, float] = field(default_factory=dict)
+    context: Mapping[int, float] = field(default_factory=dict)
+    neighbours: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +81,31 @@ class Breakdown:
     author: float = 0.0
     date: float = 0.0
     time_word: float = 0.0
+    length: float = 0.0
+    priority: float = 0.0
     recency: float = 0.0
+    neighbours: float = 0.0
+    session: float = 0.0
     cosine: float | None = None
+
+    @property
+    def own(self) -> float:
+        """What the memory deserves by itself."""
+        return (
+            self.semantic
+            + self.keyword
+            + self.author
+            + self.date
+            + self.time_word
+            + self.length
+            + self.priority
+            + self.recency
+        )
 
     @property
     def total(self) -> float:
         """The sum by which memories are ranked."""
-        return self.semantic + self.keyword + self.author + self.date + self.time_word + self.recency
+        return self.own + self.neighbours + self.session
 
     def shown(self) -> dict[str, float]:
         """Return the parts that are not zero, rounded, as clients see them."""
@@ -118,54 +130,17 @@ class Ranking:
     below: int = 0
 
 
-def parse_query(text: str, known_authors: Iterable[str] = ()) -> Query:
-    """Take a query apart. `known_authors` are the authors of the user's memories.
-
-    People speak of themselves as "I": their names leave the text for the embedding model, not the keywords.
-    """
-    named = {author for author in known_authors if author.lower() not in _ROLES and _names(author, text)}
-    dense = text
-    for author in sorted(named, key=len, reverse=True):
-        dense = re.sub(rf"(?<!\w){re.escape(author)}(?:['’]s)?(?!\w)", "I", dense, flags=re.IGNORECASE)
-    return Query(
-        text=text,
-        terms=tuple(query_terms(text)),
-        authors=frozenset(named),
-        dates=tuple(dates_in(text)),
-        asks_when=bool(_ASKS_WHEN.match(text)),
-        dense_text=" ".join(dense.split()),
-    )
-
-
-def _names(author: str, text: str) -> bool:
-    found = re.search(rf"(?<!\w){re.escape(author)}(?!\w)", text, re.IGNORECASE)
-    # "will" and "may" are names only with a capital.
-    return found is not None and not (found[0].islower() and found[0] in STOP_WORDS | {"may", "mark"})
-
-
-def dates_in(text: str) -> list[PartialDate]:
-    """Return the dates written in a text: 2023-05-07, 7 May 2023, May 7th, May 2023, in May."""
-    found = [PartialDate(int(y), int(m), int(d) if d else None) for y, m, d in _ISO_DATE.findall(text)]
-    found += [PartialDate(_int(y), _MONTHS[m.lower()], int(d)) for d, m, y in _DAY_MONTH.findall(text)]
-    found += [PartialDate(_int(y), _MONTHS[m.lower()], int(d)) for m, d, y in _MONTH_DAY.findall(text)]
-    if not found:
-        found = [PartialDate(int(y), _MONTHS[m.lower()], None) for m, y in _MONTH_YEAR.findall(text)]
-    if not found:
-        found = [PartialDate(None, _MONTHS[m.lower()], None) for m in _LONE_MONTH.findall(text)]
-    return [d for d in found if 1 <= d.month <= 12 and (d.day is None or 1 <= d.day <= 31)]
-
-
-def date_match(wanted: Iterable[PartialDate], created_at: str) -> float:
-    """Return how near a memory's day is to the dates asked for: same day 1, 3 days .6, 10 days .3, same month 1."""
-    day = date.fromisoformat(created_at[:10])
-    return max((_closeness(one, day) for one in wanted), default=0.0)
+def pool(nearest: Sequence[tuple[int, float, str | None]], authors: Collection[str], size: int) -> dict[int, float]:
+    """Choose from the nearest memories (seq, cosine, author; best first) the `size` best and those of each author."""
+    chosen = {seq: cosine for seq, cosine, _ in nearest[:size]}
+    for author in authors:
+        chosen.update([(seq, cosine) for seq, cosine, writer in nearest if writer == author][:size])
+    return chosen
 
 
 def rank(
     query: Query,
-    records: Mapping[int, Record],
-    cosines: Mapping[int, float],
-    bm25: Mapping[int, float],
+    candidates: Candidates,
     *,
     limit: int,
     threshold: float = 0.0,
@@ -173,47 +148,82 @@ def rank(
 ) -> Ranking:
     """Score the candidates and return the best `limit` of them.
 
-    `cosines` (-1 to 1) and `bm25` (above 0) are by seq and may each miss candidates. Both are scaled by their
-    best; the sum is then scaled so that the best hit's score says how well it answers: the greater of its
-    cosine and the share of the query's terms it holds. Equal texts collapse into the best placed of them; ties
-    go to the newer memory. Keyword matches are never cut by the floor, only by `threshold` (0 to 1).
+    Cosines and BM25 are scaled by their best and added to what the query asks for besides (people, dates, time
+    words); then each memory gains from its neighbours in the session and from the session's best. The sums are
+    scaled so that the best hit's score says how well it answers: the greater of its cosine and the share of the
+    query's terms it holds. Equal texts collapse into the best placed of them; ties go to the newer memory.
+    Keyword matches are never cut by a floor, only by `threshold` (0 to 1).
     """
-    kept = {seq: r for seq, r in records.items() if seq in bm25 or cosines.get(seq, 0.0) >= COSINE_FLOOR}
+    records = candidates.records
+    parts = _breakdowns(query, candidates, weights)
+    best_own = max((part.own for part in parts.values()), default=0.0)
+    kept = [
+        record
+        for seq, record in records.items()
+        if seq in candidates.bm25
+        or (candidates.cosines.get(seq, 0.0) >= COSINE_FLOOR and parts[seq].own >= RELATIVE_FLOOR * best_own)
+    ]
     if not kept:
         return Ranking(candidates=len(records), below=len(records))
-    parts = _breakdowns(query, kept, cosines, bm25, weights)
-    ordered = sorted(kept.values(), key=lambda r: (round(parts[r.seq].total, 9), r.created_at, r.seq), reverse=True)
-    ordered = list({record.hash: record for record in reversed(ordered)}.values())[::-1]
-    scale = _answer_quality(query, ordered[:10], cosines) / parts[ordered[0].seq].total
+    kept.sort(key=lambda r: (round(parts[r.seq].total, 9), r.created_at, r.seq), reverse=True)
+    ordered = list({record.hash: record for record in reversed(kept)}.values())[::-1]
+    best = max(parts[ordered[0].seq].total, 1e-9)
+    scale = _answer_quality(query, ordered[:10], candidates.cosines) / best
     hits = [Hit(r, min(1.0, max(0.0, parts[r.seq].total * scale)), parts[r.seq]) for r in ordered]
     good = [hit for hit in hits if hit.score >= threshold]
     below = len(records) - len(kept) + len(hits) - len(good)
     return Ranking(tuple(good[:limit]), candidates=len(records), below=below)
 
 
-def _breakdowns(
-    query: Query,
-    records: Mapping[int, Record],
-    cosines: Mapping[int, float],
-    bm25: Mapping[int, float],
-    weights: Weights,
-) -> dict[int, Breakdown]:
-    best_cosine = max((cosines.get(seq, 0.0) for seq in records), default=0.0)
-    best_bm25 = max((bm25.get(seq, 0.0) for seq in records), default=0.0)
-    newest_first = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
-    newness = {record.seq: place / len(newest_first) for place, record in enumerate(newest_first, 1)}
-    return {
+def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[int, Breakdown]:
+    records, share = candidates.records, weights.context
+    meaning = {
+        seq: (1 - share) * cosine + share * candidates.context.get(seq, cosine)
+        for seq, cosine in candidates.cosines.items()
+        if seq in records
+    }
+    best_meaning = max(meaning.values(), default=0.0)
+    best_bm25 = max((candidates.bm25.get(seq, 0.0) for seq in records), default=0.0)
+    newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
+    newness = {record.seq: place / len(newest_last) for place, record in enumerate(newest_last, 1)}
+    recency = weights.latest if query.asks_latest else weights.recency
+    own = {
         seq: Breakdown(
-            semantic=weights.semantic * _share(cosines.get(seq, 0.0), best_cosine),
-            keyword=weights.keyword * _share(bm25.get(seq, 0.0), best_bm25),
+            semantic=weights.semantic * _share(meaning.get(seq, 0.0), best_meaning),
+            keyword=weights.keyword * _share(candidates.bm25.get(seq, 0.0), best_bm25),
             author=weights.author if record.author in query.authors else 0.0,
             date=weights.date * date_match(query.dates, record.created_at),
-            time_word=weights.time_word if query.asks_when and _TIME_WORD.search(record.content) else 0.0,
-            recency=weights.recency * newness[seq],
-            cosine=cosines.get(seq),
+            time_word=weights.time_word if query.asks_when and _TIME_WORD.search(record.content[:5000]) else 0.0,
+            length=weights.length * min(1.0, record.content[:500].count(" ") / _FULL_LENGTH),
+            priority=weights.priority * _PRIORITY[record.priority],
+            recency=recency * newness[seq],
+            cosine=candidates.cosines.get(seq),
         )
         for seq, record in records.items()
     }
+    return _with_sessions(own, candidates, weights)
+
+
+def _with_sessions(own: dict[int, Breakdown], candidates: Candidates, weights: Weights) -> dict[int, Breakdown]:
+    """Add what each memory gains from its session: where one turn of a talk answers, the next ones often do."""
+    best_of: dict[str, float] = {}
+    for seq, record in candidates.records.items():
+        if record.session is not None:
+            best_of[record.session] = max(best_of.get(record.session, 0.0), own[seq].own)
+
+    def gain(seq: int | None) -> float:
+        return own[seq].own if seq in own else 0.0
+
+    placed = {}
+    for seq, part in own.items():
+        before, after = candidates.neighbours.get(seq, (None, None))
+        placed[seq] = replace(
+            part,
+            neighbours=weights.previous * gain(before) + weights.following * gain(after),
+            # A memory without a session is one of its own: it is its best.
+            session=weights.session * best_of.get(candidates.records[seq].session or "", part.own),
+        )
+    return placed
 
 
 def _answer_quality(query: Query, best: Sequence[Record], cosines: Mapping[int, float]) -> float:
@@ -240,21 +250,3 @@ def _stem(word: str) -> str:
 
 def _share(value: float, best: float) -> float:
     return max(value, 0.0) / best if best > 0 else 0.0
-
-
-def _closeness(wanted: PartialDate, day: date) -> float:
-    if wanted.year and wanted.year != day.year and wanted.day is None:
-        return 0.0
-    if wanted.day is None:
-        return 1.0 if wanted.month == day.month else 0.0
-    try:
-        apart = abs(date(wanted.year or day.year, wanted.month, wanted.day) - day)
-    except ValueError:
-        return 0.0
-    if apart == timedelta(0):
-        return 1.0
-    return 0.6 if apart <= timedelta(days=3) else 0.3 if apart <= timedelta(days=10) else 0.0
-
-
-def _int(digits: str) -> int | None:
-    return int(digits) if digits else None

@@ -179,6 +179,22 @@ def fetch(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, Record]
     return {record.seq: record for record in _records(connection, f"m.seq IN ({marks})", wanted)}
 
 
+def neighbours(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:
+    """Return the memories stored before and after each one in its session, by seq; memories without one are absent."""
+    wanted = list(seqs)
+    marks = ",".join("?" * len(wanted))
+    rows: Iterable[Any] = connection.execute(
+        f"""SELECT seq,
+                   (SELECT max(b.seq) FROM memories AS b
+                    WHERE b.user_id = m.user_id AND b.session = m.session AND b.seq < m.seq),
+                   (SELECT min(a.seq) FROM memories AS a
+                    WHERE a.user_id = m.user_id AND a.session = m.session AND a.seq > m.seq)
+            FROM memories AS m WHERE seq IN ({marks}) AND session IS NOT NULL""",
+        wanted,
+    )
+    return {seq: (before, after) for seq, before, after in rows}
+
+
 def update(
     connection: apsw.Connection,
     user_id: str,

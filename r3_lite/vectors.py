@@ -4,7 +4,7 @@ One space per embedding model. A query names its space and never sees another. A
 memories: it can be dropped and is then owed again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +80,8 @@ def drop_space(connection: apsw.Connection, space: int) -> None:
 
 def nearest(
     connection: apsw.Connection, space: int, query: bytes, user_id: str, where: Clause, limit: int
-) -> dict[int, float]:
-    """Return the cosine of the user's memories nearest to a unit vector, by seq; at most `limit`.
+) -> list[tuple[int, float, str | None]]:
+    """Return the user's memories nearest to a unit vector as (seq, cosine, author), best first; at most `limit`.
 
     Without a filter: candidates by the Hamming distance of sign bits, compared exactly. With one: the memories
     that pass it are compared exactly, all of them. The best chunk of a memory counts.
@@ -91,24 +91,24 @@ def nearest(
             f"""WITH near AS MATERIALIZED (
                     SELECT id FROM bits_{space}
                     WHERE bits MATCH vec_quantize_binary(vec_f32(?)) AND k = ? AND user_id = ?)
-                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine
-                FROM near JOIN chunks AS c ON c.id = near.id
+                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author
+                FROM near JOIN chunks AS c ON c.id = near.id JOIN memories AS m ON m.seq = c.memory
                 GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC LIMIT ?""",
             (query, min(max(CANDIDATES, 4 * limit), MAX_NEIGHBOURS), user_id, query, limit),
         )
-        return dict(rows)
-    return dict(
-        connection.execute(
-            f"""SELECT m.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine
+    else:
+        rows = connection.execute(
+            f"""SELECT m.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author
                 FROM memories AS m JOIN chunks AS c ON c.memory = m.seq AND c.space = ?
                 WHERE m.user_id = ? AND {where[0]}
                 GROUP BY m.seq ORDER BY cosine DESC, m.seq DESC LIMIT ?""",
             (query, space, user_id, *where[1], limit),
         )
-    )
+    found: list[Any] = rows.fetchall()
+    return found
 
 
-def cosines(connection: apsw.Connection, space: int, query: bytes, memories: Sequence[int]) -> dict[int, float]:
+def cosines(connection: apsw.Connection, space: int, query: bytes, memories: Collection[int]) -> dict[int, float]:
     """Return the exact cosine of each of the memories that has a vector, by seq."""
     marks = ",".join("?" * len(memories))
     return dict(
@@ -116,6 +116,31 @@ def cosines(connection: apsw.Connection, space: int, query: bytes, memories: Seq
             f"""SELECT memory, 1 - min(vec_distance_cosine(embedding, ?)) FROM chunks
                 WHERE space = ? AND memory IN ({marks}) GROUP BY memory""",
             (query, space, *memories),
+        )
+    )
+
+
+def cosines_in_context(
+    connection: apsw.Connection, space: int, query: bytes, previous: Mapping[int, int]
+) -> dict[int, float]:
+    """Return the cosine of each memory taken together with the one before it, by seq.
+
+    The two are added as unit vectors, which measures as well as embedding both texts as one and costs no model
+    run. `previous` maps a memory to the one before; the last chunk of that and the best of the memory count.
+    """
+    pairs = ",".join("(?,?)" for _ in previous)
+    if not pairs:
+        return {}
+    return dict(
+        connection.execute(
+            f"""WITH pairs (memory, previous) AS (VALUES {pairs})
+                SELECT p.memory, 1 - min(vec_distance_cosine(vec_add(c.embedding, before.embedding), ?))
+                FROM pairs AS p
+                JOIN chunks AS c ON c.memory = p.memory AND c.space = ?
+                JOIN chunks AS before
+                    ON before.id = (SELECT max(id) FROM chunks WHERE memory = p.previous AND space = ?)
+                GROUP BY p.memory""",
+            (*(seq for pair in previous.items() for seq in pair), query, space, space),
         )
     )
 

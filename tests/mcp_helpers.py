@@ -1,6 +1,7 @@
 """What the tests of the server share: settings on a temporary path, and a server process on a raw pipe."""
 
 import contextlib
+import ctypes
 import json
 import os
 import queue
@@ -8,13 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
+
+from r3_lite.engine import Engine
 
 MODES = ["auto", "legacy"]
 PATIENCE = 60.0
@@ -79,6 +83,19 @@ async def found(client: Client[Any], query: str, /, **arguments: Any) -> list[st
     return [hit["id"] for hit in data["results"]]
 
 
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until the background worker has brought a condition about."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "the background worker did not do it"
+        time.sleep(0.01)
+
+
+def indexed(engine: Engine) -> bool:
+    """Tell whether every memory has its vectors."""
+    return engine.pending()[0] == {"pending": 0, "failed": 0, "without_vector": 0}
+
+
 def text_of(result: CallToolResult) -> str:
     """Return the one text block of a tool result."""
     (block,) = result.content
@@ -112,6 +129,8 @@ class Server:
 
     def __init__(self, env: dict[str, str], *, stderr: Path | int = subprocess.DEVNULL, preexec: Any = None) -> None:
         self.notifications: list[dict[str, Any]] = []
+        self.answered: list[int] = []
+        """The requests in the order in which their answers came."""
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
         self._early: dict[int, dict[str, Any]] = {}
         self._lock = threading.Lock()
@@ -159,6 +178,7 @@ class Server:
     def kill(self) -> None:
         """End the process at once, as kill -9 does."""
         self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
         self.end()
 
     def send(self, line: bytes) -> None:
@@ -220,9 +240,17 @@ class Server:
                 self._bad.append(line)
                 continue
             if "id" in message and "method" not in message:
+                self.answered.append(message["id"])
                 self._answers.put(message)
             else:
                 self.notifications.append(message)
+
+
+def obey_permissions() -> None:
+    """Make a process of root obey file permissions like anybody else's. For `preexec_fn`; Linux."""
+    drop_from_bounding_set, override, read_search = 24, 1, 2
+    for capability in (override, read_search):
+        ctypes.CDLL(None).prctl(drop_from_bounding_set, capability)
 
 
 @contextlib.contextmanager

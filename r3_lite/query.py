@@ -1,0 +1,142 @@
+"""A query taken apart: keyword terms, people named, dates written or meant, what kind of answer it asks for. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from r3_lite.text import STOP_WORDS, query_terms
+
+_ROLES = frozenset({"user", "assistant", "system"})
+_ASKS_WHEN = re.compile(
+    r"\s*(when|how long|since when|what (date|month|year|day|time)|which (day|month|year))\b", re.IGNORECASE
+)
+_MONTH_NAMES = "january february march april may june july august september october november december".split()
+_MONTHS = {name: i for i, name in enumerate(_MONTH_NAMES, 1)} | {n[:3]: i for i, n in enumerate(_MONTH_NAMES, 1)}
+_MONTHS["sept"] = 9
+_MONTH = "(" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d{1,2})(?:-(\d{1,2}))?\b")
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH},?(?:\s+(\d{{4}}))?", re.IGNORECASE)
+_MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d),?(?:\s+(\d{{4}}))?", re.IGNORECASE)
+_MONTH_YEAR = re.compile(rf"\b{_MONTH},?\s+(\d{{4}})\b", re.IGNORECASE)
+_NUMERIC_DATE = re.compile(r"(?<![\d./-])(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/-])")
+_LONE_MONTH = re.compile(r"\b(?:in|during|of|last|this|since)\s+" + _MONTH, re.IGNORECASE)
+_ASKS_LATEST = re.compile(
+    r"\b(latest|newest|most recent(ly)?|current(ly)?|now|nowadays|these days|at the moment|up to date|as of today)\b",
+    re.IGNORECASE,
+)
+_RELATIVE_DAY = re.compile(r"\b(today|yesterday|last week|last month|this month)\b", re.IGNORECASE)
+_AGO = re.compile(r"\b(\d{1,3}|an?|one|two|three|four|five|six) (day|week|month)s? ago\b", re.IGNORECASE)
+_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+
+
+@dataclass(frozen=True, slots=True)
+class PartialDate:
+    """A date as far as a query names it."""
+
+    year: int | None
+    month: int
+    day: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query taken apart: keyword terms, authors named, dates written, text for the embedding model."""
+
+    text: str
+    terms: tuple[str, ...]
+    authors: frozenset[str]
+    dates: tuple[PartialDate, ...]
+    asks_when: bool
+    asks_latest: bool
+    dense_text: str
+
+
+def parse_query(text: str, known_authors: Iterable[str] = (), today: date | None = None) -> Query:
+    """Take a query apart. `known_authors` are the authors of the user's memories; `today` is in UTC by default.
+
+    People speak of themselves as "I": their names leave the text for the embedding model, not the keywords.
+    """
+    named = {author for author in known_authors if author.lower() not in _ROLES and _names(author, text)}
+    dense = text
+    for author in sorted(named, key=len, reverse=True):
+        dense = re.sub(rf"(?<!\w){re.escape(author)}(?:['’]s)?(?!\w)", "I", dense, flags=re.IGNORECASE)
+    return Query(
+        text=text,
+        terms=tuple(query_terms(text)),
+        authors=frozenset(named),
+        dates=tuple(dates_in(text) or relative_dates_in(text, today or datetime.now(UTC).date())),
+        asks_when=bool(_ASKS_WHEN.match(text)),
+        asks_latest=bool(_ASKS_LATEST.search(text)),
+        dense_text=" ".join(dense.split()),
+    )
+
+
+def _names(author: str, text: str) -> bool:
+    found = re.search(rf"(?<!\w){re.escape(author)}(?!\w)", text, re.IGNORECASE)
+    # "will" and "may" are names only with a capital.
+    return found is not None and not (found[0].islower() and found[0] in STOP_WORDS | {"may", "mark"})
+
+
+def dates_in(text: str) -> list[PartialDate]:
+    """Return the dates written in a text: 2023-05-07, 7 May 2023, May 7th, 7.5.2023, 5/7/2023, May 2023, in May.
+
+    5/7/2023 is read both ways, as day and month and as month and day.
+    """
+    found = [PartialDate(int(y), int(m), int(d) if d else None) for y, m, d in _ISO_DATE.findall(text)]
+    found += [PartialDate(_int(y), _MONTHS[m.lower()], int(d)) for d, m, y in _DAY_MONTH.findall(text)]
+    found += [PartialDate(_int(y), _MONTHS[m.lower()], int(d)) for m, d, y in _MONTH_DAY.findall(text)]
+    for first, sign, second, year in _NUMERIC_DATE.findall(text):
+        century = int(year) + (2000 if len(year) == 2 else 0)
+        found.append(PartialDate(century, int(second), int(first)))
+        if sign == "/":
+            found.append(PartialDate(century, int(first), int(second)))
+    if not found:
+        found = [PartialDate(int(y), _MONTHS[m.lower()], None) for m, y in _MONTH_YEAR.findall(text)]
+    if not found:
+        found = [PartialDate(None, _MONTHS[m.lower()], None) for m in _LONE_MONTH.findall(text)]
+    return [d for d in found if 1 <= d.month <= 12 and (d.day is None or 1 <= d.day <= 31)]
+
+
+def relative_dates_in(text: str, today: date) -> list[PartialDate]:
+    """Return the days or months that words such as yesterday, last month or two weeks ago mean on `today`."""
+    found = []
+    for word in _RELATIVE_DAY.findall(text):
+        days = {"today": 0, "yesterday": 1, "last week": 7}.get(word.lower())
+        if days is not None:
+            found.append(_day(today - timedelta(days=days)))
+        else:
+            month = today if word.lower() == "this month" else today.replace(day=1) - timedelta(days=1)
+            found.append(PartialDate(month.year, month.month, None))
+    for count, unit in _AGO.findall(text):
+        number = _COUNTS.get(count.lower()) or int(count)
+        found.append(_day(today - timedelta(days=number * {"day": 1, "week": 7, "month": 30}[unit.lower()])))
+    return found
+
+
+def date_match(wanted: Iterable[PartialDate], created_at: str) -> float:
+    """Return how near a memory's day is to the dates asked for: same day 1, 3 days .6, 10 days .3, same month 1."""
+    day = date.fromisoformat(created_at[:10])
+    return max((_closeness(one, day) for one in wanted), default=0.0)
+
+
+def _day(day: date) -> PartialDate:
+    return PartialDate(day.year, day.month, day.day)
+
+
+def _closeness(wanted: PartialDate, day: date) -> float:
+    if wanted.year and wanted.year != day.year and wanted.day is None:
+        return 0.0
+    if wanted.day is None:
+        return 1.0 if wanted.month == day.month else 0.0
+    try:
+        apart = abs(date(wanted.year or day.year, wanted.month, wanted.day) - day)
+    except ValueError:
+        return 0.0
+    if apart == timedelta(0):
+        return 1.0
+    return 0.6 if apart <= timedelta(days=3) else 0.3 if apart <= timedelta(days=10) else 0.0
+
+
+def _int(digits: str) -> int | None:
+    return int(digits) if digits else None
