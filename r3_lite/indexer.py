@@ -36,6 +36,8 @@ class Indexer:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._start_lock = threading.Lock()
+        # Held from reading a job to striking it: nothing is embedded twice by two threads.
+        self._embedding = threading.Lock()
         self._thread: threading.Thread | None = None
         self._space: int | None = None
         self._to_mend: Literal["nothing", "counts", "everything"] = "counts"
@@ -89,24 +91,22 @@ class Indexer:
         space = self.ensure_space()
         if space is None:
             return False
-        with self._database.read() as connection:
-            job = vectors.job_for(connection, space, memory)
-        if job is not None:
-            self._embed(space, [job])
+        with self._embedding:
             with self._database.read() as connection:
                 job = vectors.job_for(connection, space, memory)
-        return job is None
+            return job is None or self._embed(space, [job]) == 1
 
     def drain(self) -> int:
         """Embed every job that is due and return how many were done. Needs the model ready."""
         space = self.ensure_space()
         done = 0
         while space is not None and not self._stop.is_set():
-            with self._database.read() as connection:
-                jobs = vectors.due_jobs(connection, space, BATCH)
-            if not jobs:
-                break
-            done += self._embed(space, jobs)
+            with self._embedding:
+                with self._database.read() as connection:
+                    jobs = vectors.due_jobs(connection, space, BATCH)
+                if not jobs:
+                    break
+                done += self._embed(space, jobs)
         return done
 
     def _run(self) -> None:

@@ -168,8 +168,8 @@ def rank(
     kept.sort(key=lambda r: (round(parts[r.seq].total, 9), r.created_at, r.seq), reverse=True)
     ordered = list({record.hash: record for record in reversed(kept)}.values())[::-1]
     best = max(parts[ordered[0].seq].total, 1e-9)
-    scale = _answer_quality(query, ordered[:10], candidates.cosines) / best
-    hits = [Hit(r, min(1.0, max(0.0, parts[r.seq].total * scale)), parts[r.seq]) for r in ordered]
+    quality = _answer_quality(query, ordered[:10], candidates.cosines)
+    hits = [Hit(r, max(0.0, quality * (parts[r.seq].total / best)), parts[r.seq]) for r in ordered]
     good = [hit for hit in hits if hit.score >= threshold]
     below = len(records) - len(kept) + len(hits) - len(good)
     return Ranking(tuple(good[:limit]), candidates=len(records), below=below)
