@@ -91,7 +91,6 @@ def nearest(
             f"""WITH near AS MATERIALIZED (
                     SELECT id FROM bits_{space}
                     WHERE bits MATCH vec_quantize_binary(vec_f32(?)) AND k = ? AND user_id = ?)
-<<<<<<< HEAD
                 SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author, count(*)
                 FROM near JOIN chunks AS c ON c.id = near.id JOIN memories AS m ON m.seq = c.memory
                 GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC""",
@@ -99,16 +98,6 @@ def nearest(
         ).fetchall()
         if len(rows) >= limit or sum(chunks for *_, chunks in rows) < places:
             return [(seq, cosine, author) for seq, cosine, author, _ in rows]
-=======
-                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author,
-                       (SELECT count(*) FROM near)
-                FROM near JOIN chunks AS c ON c.id = near.id JOIN memories AS m ON m.seq = c.memory
-                GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC LIMIT ?""",
-            (query, candidates, user_id, query, limit),
-        ).fetchall()
-        if len(rows) == limit or not rows or rows[0][3] < candidates:
-            return [(memory, cosine, author) for memory, cosine, author, _ in rows]
->>>>>>> tests-core
     found: list[Any] = connection.execute(
         f"""SELECT m.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author
             FROM memories AS m JOIN chunks AS c ON c.memory = m.seq AND c.space = ?

@@ -60,18 +60,7 @@ def nearest(
 
 def near(connection: apsw.Connection, space: int, query: str, user_id: str = ALICE, **more: Any) -> dict[int, float]:
     where, limit = more.get("where", EVERYTHING), more.get("limit", 100)
-<<<<<<< HEAD
     return nearest(connection, space, tiny_vector(query).tobytes(), user_id, where, limit)
-=======
-    return nearest(connection, space, tiny_vector(query), user_id, where, limit)
-
-
-def nearest(
-    connection: apsw.Connection, space: int, query: Matrix, user_id: str, where: Clause, limit: int
-) -> dict[int, float]:
-    found = vectors.nearest(connection, space, query.tobytes(), user_id, where, limit)
-    return {seq: cosine for seq, cosine, _ in found}
->>>>>>> tests-core
 
 
 @dataclass
@@ -167,13 +156,9 @@ def test_the_best_part_of_a_long_text_counts(connection: apsw.Connection, space:
 
 
 def test_small_stores_are_searched_exactly(connection: apsw.Connection) -> None:
-    field = make_field(connection, {ALICE: 250, BOB: 250}, dimension=64, chunks=(1, 3, 2))
+    field = make_field(connection, {ALICE: 150, BOB: 150}, dimension=64, chunks=(1, 3, 2))
     for query in queries(field, 20):
-<<<<<<< HEAD
         found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, 20)
-=======
-        found = nearest(connection, field.space, query, ALICE, EVERYTHING, 20)
->>>>>>> tests-core
         assert_same(found, field.top(query, ALICE, 20))
 
 
@@ -181,11 +166,7 @@ def test_filters_are_searched_exactly(connection: apsw.Connection) -> None:
     field = make_field(connection, {ALICE: 1500, BOB: 500}, dimension=32, chunks=(1, 2))
     for topic, query in enumerate(queries(field, 7)):
         where = compile_filter({"topic": topic})
-<<<<<<< HEAD
         found = nearest(connection, field.space, query.tobytes(), ALICE, where, 15)
-=======
-        found = nearest(connection, field.space, query, ALICE, where, 15)
->>>>>>> tests-core
         assert_same(found, field.top(query, ALICE, 15, topic))
 
 
@@ -195,11 +176,7 @@ def test_large_stores_are_searched_well_and_scored_exactly(connection: apsw.Conn
     recalls = []
     for query in queries(field, 15):
         for limit in (10, 1500):
-<<<<<<< HEAD
             found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, limit)
-=======
-            found = nearest(connection, field.space, query, ALICE, EVERYTHING, limit)
->>>>>>> tests-core
             exact = field.cosines(query, ALICE)
             assert len(found) == limit
             assert list(found.values()) == sorted(found.values(), reverse=True)
@@ -303,11 +280,7 @@ def test_spaces_of_other_dimensions_live_side_by_side(connection: apsw.Connectio
     (job,) = vectors.due_jobs(connection, large, 10)
     row = unit(np.ones(768, np.float32))
     vectors.store_vectors(connection, large, {job: [row.tobytes()]})
-<<<<<<< HEAD
     assert nearest(connection, large, row.tobytes(), ALICE, EVERYTHING, 5) == pytest.approx({memory: 1})
-=======
-    assert nearest(connection, large, row, ALICE, EVERYTHING, 5) == pytest.approx({memory: 1})
->>>>>>> tests-core
     assert near(connection, space, "cat") == pytest.approx({memory: 1})
 
 
@@ -440,11 +413,7 @@ def test_space_of_deleted_vectors_is_given_back(database: Database) -> None:
         connection.execute("DELETE FROM history")
     assert database.connection().execute("VACUUM; PRAGMA page_count").get < full / 4
     with database.read() as connection:
-<<<<<<< HEAD
         found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, 200)
-=======
-        found = nearest(connection, field.space, query, ALICE, EVERYTHING, 200)
->>>>>>> tests-core
     assert set(found) == kept
 
 
