@@ -178,6 +178,10 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
     meaning = {
         s: (1 - share) * cosine + share * context.get(s, cosine) for s, cosine in cosines.items() if s in records
     }
+    if meaning and bm25:
+        # A memory that is not embedded yet is taken to be as near as its words are.
+        scale = max(*meaning.values(), 0.0) / max(bm25.values())
+        meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
     semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
     keyword = weights.keyword / max(bm25.values()) if bm25 else 0.0
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
