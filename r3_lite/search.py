@@ -24,9 +24,9 @@ class Weights:
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
     context: float = 0.7
     keyword: float = 0.25
-    author: float = 0.25
+    author: float = 0.22
     date: float = 0.3
-    time_word: float = 0.2
+    time_word: float = 0.15
     length: float = 0.1
     priority: float = 0.02
     # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
@@ -34,7 +34,7 @@ class Weights:
     latest: float = 0.3
     # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
     previous: float = 0.05
-    following: float = 0.25
+    following: float = 0.2
     session: float = 0.8
 
 
