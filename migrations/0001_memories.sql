@@ -113,6 +113,9 @@ CREATE TRIGGER memory_deleted AFTER DELETE ON memories BEGIN
     INSERT INTO words (words, rowid, content, author, day, spaced)
         VALUES ('delete', old.seq, old.content, old.author, old.day, old.spaced);
     UPDATE users SET memories = memories - 1, generation = generation + 1 WHERE user_id = old.user_id;
+    -- Not by foreign keys alone: other programs often leave them off.
+    DELETE FROM chunks WHERE memory = old.seq;
+    DELETE FROM jobs WHERE memory = old.seq;
 END;
 
 CREATE TRIGGER memory_updated AFTER UPDATE ON memories BEGIN

@@ -20,7 +20,11 @@ from r3_lite.errors import StorageBusy, StorageError
 APPLICATION_ID = 0x72332D6C
 
 # File systems on which the shared memory of WAL does not work between machines (sqlite.org/wal.html).
-_NETWORK_FILE_SYSTEMS = re.compile(r"^(nfs\d?|cifs|smb\w*|afp\w*|afs|9p|ncpfs|ceph|gluster\w*|fuse(\..*)?|davfs\w*)$")
+_NETWORK_FILE_SYSTEMS = re.compile(
+    r"^(nfs\d?|cifs|smb\w*|afp\w*|afs|9p|virtiofs|vboxsf|ncpfs|ceph|gluster\w*|lustre|fuse(\..*)?|davfs\w*|webdav)$"
+)
+# How long an existing file may take to change its journal mode, which needs the file alone.
+_SWITCH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,11 @@ def load_migrations() -> tuple[Migration, ...]:
 
 
 def is_network_path(path: Path) -> bool:
-    """Tell whether `path` lies on a network or synchronised file system, by the machine's mount table."""
+    """Tell whether `path` really lies on a network or virtual file system, by the machine's mount table."""
     import psutil
 
-    mounts = [m for m in psutil.disk_partitions(all=True) if path.is_relative_to(m.mountpoint)]
+    real = path.resolve()
+    mounts = [m for m in psutil.disk_partitions(all=True) if real.is_relative_to(m.mountpoint)]
     nearest = max(mounts, key=lambda m: len(m.mountpoint), default=None)
     return nearest is not None and bool(_NETWORK_FILE_SYSTEMS.match(nearest.fstype.lower()))
 
@@ -57,8 +62,8 @@ class Database:
     """One SQLite file with one connection per thread.
 
     Nothing is opened before the first use, and a failed opening is tried again at the next one, so that a
-    server can start, and say what is wrong, whatever the state of the file. `path` None keeps everything in
-    memory, shared by the threads of this process.
+    server can start, and say what is wrong, whatever the state of the file. A file that cannot be written is
+    still read. `path` None keeps everything in memory, shared by the threads of this process.
     """
 
     def __init__(
@@ -91,20 +96,30 @@ class Database:
         if not self._ready:
             with self._open_lock:
                 if not self._ready:
-                    with _storage_errors():
+                    with _storage_errors(self.path):
                         self._prepare()
                     self._ready = True
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is not None and self._local.frozen not in (None, self._file_state()):
+            self.close()
+            connection = None
         if connection is None:
-            with _storage_errors():
-                connection = self._local.connection = self._connect()
+            with _storage_errors(self.path):
+                connection, self._local.frozen = self._open()
+                self._local.connection = connection
         return connection
 
     @contextlib.contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """Run the block on one consistent snapshot. Takes no write lock and waits for no writer."""
+        """Run the block on one consistent snapshot. Takes no write lock and waits for no writer.
+
+        Inside another transaction of this thread the block belongs to that one.
+        """
         connection = self.connection()
-        with _storage_errors():
+        with _storage_errors(self.path):
+            if connection.in_transaction:
+                yield connection
+                return
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -118,16 +133,17 @@ class Database:
 
         The write lock is taken at the start (a deferred transaction that upgrades fails at once when another
         process wrote in between). Raises StorageBusy when it is not free within `timeout` seconds, by default the
-        busy timeout.
+        busy timeout, and StorageError when the file cannot be written.
         """
-        connection = self.connection()
         patience = self.busy_timeout if timeout is None else timeout
+        deadline = time.monotonic() + patience
+        connection = self._writable_connection()
         # Threads of this process queue here, which is faster than polling for SQLite's lock.
         if not self._write_lock.acquire(timeout=max(patience, 0.001)):
             raise _busy()
         try:
-            with _storage_errors():
-                connection.set_busy_timeout(int(patience * 1000))
+            with _storage_errors(self.path):
+                connection.set_busy_timeout(int(max(deadline - time.monotonic(), 0) * 1000))
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
@@ -139,6 +155,10 @@ class Database:
             connection.set_busy_timeout(int(self.busy_timeout * 1000))
             self._write_lock.release()
 
+    def writable(self) -> bool:
+        """Tell whether this thread's connection can write. Permissions that changed count from the next write on."""
+        return not self.connection().readonly("main")
+
     def journal_mode(self) -> str:
         """Return the journal mode in force: "wal", "delete" or "memory"."""
         return str(self.connection().execute("PRAGMA journal_mode").get)
@@ -149,59 +169,111 @@ class Database:
         The connections of other threads close with those or with the process: the file is complete all the same,
         should somebody copy it without its log.
         """
-        if self._ready:
-            with contextlib.suppress(apsw.Error, StorageError):
-                self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
+            with contextlib.suppress(apsw.Error):
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             connection.close()
             self._local.connection = None
 
+    def _writable_connection(self) -> apsw.Connection:
+        connection = self.connection()
+        # On a file that it may not write SQLite takes BEGIN IMMEDIATE for BEGIN and fails later.
+        if connection.readonly("main") and self.path is not None:
+            self.close()
+            with _storage_errors(self.path):
+                _adjust_rights(self.path)
+            connection = self.connection()
+            if connection.readonly("main"):
+                raise _not_writable(self.path)
+        return connection
+
     def _prepare(self) -> None:
         if self.path is None:
-            self._keep_alive = self._connect()
-        else:
-            _secure(self.path)
-        connection = self._keep_alive or self._connect()
+            connection = self._keep_alive = self._connect(self._memory_uri)
+            self._migrate(connection)
+            return
+        _create(self.path)
+        connection, _ = self._open()
         try:
             self._migrate(connection)
+            if not connection.readonly("main"):
+                _adjust_rights(self.path)
         finally:
-            if connection is not self._keep_alive:
-                connection.close()
+            connection.close()
 
-    def _connect(self) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    def _open(self) -> tuple[apsw.Connection, object]:
+        """Return a connection and, for a file that SQLite could only open as unchangeable, the state it had."""
         if self.path is None:
-            connection = apsw.Connection(self._memory_uri, flags=flags)
-        else:
-            connection = apsw.Connection(str(self.path), flags=flags & ~apsw.SQLITE_OPEN_URI)
+            return self._connect(self._memory_uri), None
+        try:
+            return self._connect(str(self.path)), None
+        except (apsw.ReadOnlyError, apsw.CantOpenError):
+            # Reading a WAL file creates its two side files. Where the folder forbids that and there is no log that
+            # would have to be read, the file is complete as it stands (a read-only medium, say).
+            state = self._file_state()
+            if state is None or state[2]:
+                raise
+            return self._connect(self.path.absolute().as_uri() + "?immutable=1", apsw.SQLITE_OPEN_READONLY), state
+
+    def _file_state(self) -> tuple[int, int, bool] | None:
+        """Return what tells that another process wrote: time of change, size, and whether there is a log."""
+        if self.path is None or not self.path.exists():
+            return None
+        status, log = self.path.stat(), _beside(self.path, "-wal")
+        return status.st_mtime_ns, status.st_size, log.exists() and log.stat().st_size > 0
+
+    def _connect(self, name: str, flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) -> apsw.Connection:
+        uri = apsw.SQLITE_OPEN_URI if name.startswith("file:/") else 0
+        connection = apsw.Connection(name, flags=flags | uri)
         connection.set_busy_timeout(int(self.busy_timeout * 1000))
-        connection.execute(f"PRAGMA synchronous = {self.synchronous}; PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096")
-        self._load_vectors(connection)
+        try:
+            # The first of these reads the file.
+            connection.execute(f"PRAGMA synchronous = {self.synchronous}; PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096")
+            self._load_vectors(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _load_vectors(self, connection: apsw.Connection) -> None:
+        if self._extension is None:
+            self.vector_error = "the sqlite-vec extension is not installed"
+            return
         try:
             connection.enable_load_extension(True)
             connection.load_extension(self._extension)
-            connection.enable_load_extension(False)
             self.vector_error = None
         except apsw.Error as error:
             self.vector_error = f"the sqlite-vec extension cannot be loaded ({type(error).__name__})"
+        finally:
+            connection.enable_load_extension(False)
 
     def _migrate(self, connection: apsw.Connection) -> None:
         migrations = load_migrations()
-        if schema_version(connection) == migrations[-1].version and _is_ours(connection):
-            return
-        if schema_version(connection) > migrations[-1].version:
+        newest = migrations[-1].version
+        version, ours, empty = _identity(connection)
+        if (not ours and not empty) or version > newest:
+            # Not even the log of a file that is none of our business is moved into it.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            if not ours:
+                raise StorageError("The file is an SQLite database of another program. Set R3_DB_PATH to another file.")
             raise StorageError(
                 "The database was written by a newer r3-lite. Upgrade r3-lite, or set R3_DB_PATH to another file.",
-                schema_version=schema_version(connection),
+                schema_version=version,
             )
-        if not _is_ours(connection) and connection.execute("SELECT count(*) FROM sqlite_schema").get:
-            raise StorageError("The file is an SQLite database of another program. Set R3_DB_PATH to another file.")
-        self._set_journal_mode(connection)
+        if version == newest:
+            if self._journal_mode != "auto" and not connection.readonly("main"):
+                self._set_journal_mode(connection, self._journal_mode, _SWITCH_SECONDS)
+            return
+        if connection.readonly("main"):
+            raise _not_writable(self.path)
+        if self.path is not None:
+            mode = self._journal_mode
+            if mode == "auto":
+                mode = "delete" if is_network_path(self.path) else "wal"
+            self._set_journal_mode(connection, mode, self.busy_timeout + 1)
         for migration in migrations:
             self._apply(connection, migration)
 
@@ -209,13 +281,20 @@ class Database:
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have run it while this one waited for the lock.
-            if schema_version(connection) < migration.version:
-                if schema_version(connection) > 0:
-                    self._backup(schema_version(connection))
+            version = schema_version(connection)
+            if version < migration.version:
+                if version > 0:
+                    self._backup(version)
                 connection.execute(migration.sql)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {migration.version}")
             connection.execute("COMMIT")
+        except (apsw.SQLError, apsw.ConstraintError) as error:
+            raise StorageError(
+                "The database cannot be brought to this version of r3-lite; it was left as it is. "
+                "Go on with the version that wrote it, and report this.",
+                schema_version=version,
+            ) from error
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -224,34 +303,34 @@ class Database:
         """Copy the committed state beside the file, while the caller holds the write lock."""
         if self.path is None:
             return
-        target = self.path.with_name(f"{self.path.name}.v{version}-{time.strftime('%Y%m%dT%H%M%S')}.backup")
+        target = _beside(self.path, f".v{version}-{time.strftime('%Y%m%dT%H%M%S')}.backup")
         target.touch(mode=0o600)
-        source, copy = self._connect(), apsw.Connection(str(target))
+        source, copy = self._connect(str(self.path)), apsw.Connection(str(target))
         try:
             with copy.backup("main", source, "main") as backup:
                 backup.step(-1)
+        except BaseException:
+            target.unlink()
+            raise
         finally:
             source.close()
             copy.close()
 
-    def _set_journal_mode(self, connection: apsw.Connection) -> None:
-        if self.path is None:
+    def _set_journal_mode(self, connection: apsw.Connection, mode: str, patience: float) -> None:
+        """Switch where it is another; after `patience` seconds the file keeps the mode it has (health_check tells)."""
+        if self.path is None or connection.execute("PRAGMA journal_mode").get == mode:
             return
-        mode = self._journal_mode
-        if mode == "auto":
-            mode = "delete" if is_network_path(self.path) else "wal"
-        deadline = time.monotonic() + self.busy_timeout + 1
+        deadline = time.monotonic() + patience
+        connection.set_busy_timeout(0)
         while True:
             # Switching needs the file alone for a moment and does not wait by itself.
-            try:
+            with contextlib.suppress(apsw.BusyError):
                 if connection.execute(f"PRAGMA journal_mode = {mode}").get == mode:
-                    return
-            except apsw.BusyError:
-                if time.monotonic() > deadline:
-                    raise
+                    break
             if time.monotonic() > deadline:
-                return
+                break
             time.sleep(random.uniform(0.005, 0.05))
+        connection.set_busy_timeout(int(self.busy_timeout * 1000))
 
 
 def schema_version(connection: apsw.Connection) -> int:
@@ -259,54 +338,84 @@ def schema_version(connection: apsw.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").get)
 
 
-def _is_ours(connection: apsw.Connection) -> bool:
-    return bool(connection.execute("PRAGMA application_id").get == APPLICATION_ID)
+def _identity(connection: apsw.Connection) -> tuple[int, bool, bool]:
+    """Return schema version, whether the file is ours and whether it is empty, all of the same moment.
+
+    Between three statements another process could have made the file ours.
+    """
+    connection.execute("BEGIN")
+    try:
+        ours = connection.execute("PRAGMA application_id").get == APPLICATION_ID
+        empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
+        return schema_version(connection), ours, empty
+    finally:
+        connection.execute("ROLLBACK")
 
 
-def _vector_extension() -> str:
+def _vector_extension() -> str | None:
     # Importing sqlite_vec would import numpy; only the path of its library is needed.
     spec = importlib.util.find_spec("sqlite_vec")
-    folder = (spec.submodule_search_locations or [""])[0] if spec else ""
-    return str(Path(folder) / "vec0")
+    folder = next(iter(spec.submodule_search_locations or ()), None) if spec else None
+    return str(Path(folder) / "vec0") if folder else None
 
 
-def _secure(path: Path) -> None:
-    """Create the folder (0700) and the file (0600) where missing; take others' rights from existing files."""
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _create(path: Path) -> None:
+    """Create the folder (0700) and the file (0600) where missing."""
     missing = [p for p in (path.parent, *path.parent.parents) if not p.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    for file in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal"))):
-        if file.is_file() and file.stat().st_mode & 0o077 and os.access(file, os.W_OK):
-            file.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    if not path.exists():
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _adjust_rights(path: Path) -> None:
+    """Take others' rights to the file and give its side files the same as it has, where they are the user's own.
+
+    SQLite makes side files as the file is then: they stay unwritable when the file becomes writable.
+    """
+    rights = stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXU
+    for file in (path, *(_beside(path, suffix) for suffix in ("-wal", "-shm", "-journal"))):
+        # It may be another user's, on a medium that cannot be written, or gone by now.
+        with contextlib.suppress(OSError):
+            if stat.S_IMODE(file.stat().st_mode) != rights:
+                file.chmod(rights)
 
 
 def _busy() -> StorageBusy:
     return StorageBusy("The database is locked by another process; nothing was written. Try again in a few seconds.")
 
 
+def _not_writable(path: Path | None) -> StorageError:
+    return StorageError(
+        f"The database file {path} or its folder cannot be written. Check their permissions, or set R3_DB_PATH to "
+        "another file."
+    )
+
+
 @contextlib.contextmanager
-def _storage_errors() -> Iterator[None]:
+def _storage_errors(path: Path | None) -> Iterator[None]:
     """Turn what SQLite and the file system raise into errors that tell the caller what to do."""
     try:
         yield
-    except (apsw.BusyError, apsw.LockedError) as error:
+    except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as error:
         raise _busy() from error
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise StorageError(
-            "The database file is damaged or is not a database. It was left as it is: "
+            f"The database file {path} is damaged or is not a database. It was left as it is: "
             "restore a backup, or set R3_DB_PATH to another file."
         ) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, PermissionError) as error:
-        raise StorageError(
-            "The database file or its folder cannot be written. Check its permissions, or set R3_DB_PATH."
-        ) from error
+        raise _not_writable(path) from error
     except apsw.FullError as error:
         raise StorageError("The disk is full; nothing was written. Free some space and try again.") from error
     except (apsw.IOError, OSError) as error:
         raise StorageError(
-            f"The database file cannot be used ({type(error).__name__}). Check the disk, or set R3_DB_PATH."
+            f"The database file {path} cannot be used ({type(error).__name__}). Check the disk, or set R3_DB_PATH."
         ) from error
     except apsw.Error as error:
         # A table that another program changed or dropped, for one: the worker must survive it too.

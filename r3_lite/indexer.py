@@ -11,7 +11,7 @@ import filelock
 from r3_lite import store, vectors
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
-from r3_lite.errors import R3Error
+from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
 from r3_lite.vectors import Job
 
 # Jobs taken at once: large enough to sort by length, small enough that new memories are found within a second.
@@ -46,9 +46,12 @@ class Indexer:
     @property
     def space(self) -> int | None:
         """The space of the model in use, as soon as it is in the file. Reads only."""
-        if self._space is None and self._encoder.info is not None and self._database.vector_error is None:
-            connection = self._database.connection()
-            self._space = vectors.find_space(connection, self._encoder.info.fingerprint)
+        info = self._encoder.info
+        if self._space is None and info is not None:
+            with self._database.read() as connection:
+                # Whether vectors can be had at all is known from the first connection on.
+                if self._database.vector_error is None:
+                    self._space = vectors.find_space(connection, info.fingerprint)
         return self._space
 
     def ensure_space(self) -> int | None:
@@ -127,10 +130,15 @@ class Indexer:
                 self.last_error = None
             except R3Error as error:
                 self.last_error = error.message
+                if not isinstance(error, StorageBusy):
+                    # Derived data that cannot be written may have lost a table.
+                    self._to_mend = "counts"
                 self._stop.wait(1.0)
         self._database.close()
 
     def _work(self) -> None:
+        if not self._database.writable():
+            return
         space = self.ensure_space()
         if space is None:
             return
@@ -185,6 +193,8 @@ class Indexer:
         failed: dict[Job, str] = {}
         try:
             done = self._vectors(jobs)
+        except ModelUnavailable:
+            raise
         except Exception as batch_error:  # noqa: BLE001 - whatever a model raises becomes the job's last_error
             logger.debug("batch failed: %s", type(batch_error).__name__)
             for job in jobs:

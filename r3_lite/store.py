@@ -7,7 +7,7 @@ change something say so. The keyword index, the counts, the generations and the 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -15,8 +15,8 @@ from r3_lite.clock import ID_PATTERN, new_id, now_text
 from r3_lite.dedupe import NEAR_MATCH, SIMILAR, jaccard, required_overlap, same_meaning
 from r3_lite.errors import MemoryNotFound
 from r3_lite.filters import Clause
-from r3_lite.text import space_out, text_hash, word_set
-from r3_lite.vectors import remove_vectors
+from r3_lite.text import folded, space_out, text_hash, word_set, words
+from r3_lite.vectors import remove_vectors, remove_vectors_of_user
 
 Action = Literal["created", "updated", "deleted", "restored", "merged"]
 
@@ -31,21 +31,26 @@ _MAX_NEAR_WORDS = 16
 _MAX_SIMILAR = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One memory as the file holds it. Times are ISO 8601 UTC; `seq` is its row."""
 
     seq: int
     id: str
     user_id: str
     content: str
-    metadata: dict[str, Any]
+    metadata_json: str
     priority: str
     hash: str
     created_at: str
     updated_at: str
     author: str | None
     session: str | None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata, parsed at each access: of the many candidates of a search few are shown."""
+        parsed: dict[str, Any] = json.loads(self.metadata_json)
+        return parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
         ),
     )
     seq = connection.last_insert_rowid()
-    _record(connection, memory_id, "created")
+    _record(connection, "created", seq=seq)
     return Added(seq, memory_id, duplicate=False, similar=similar)
 
 
@@ -148,6 +153,9 @@ def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tup
     chosen = required_overlap(word_set(content), SIMILAR)[:_MAX_NEAR_WORDS]
     if not chosen:
         return ()
+    # The index knows words as they were written: "straße", not "strasse".
+    written = {word.lower() for word in words(space_out(content) or content)}
+    chosen += [word for word in written.difference(chosen) if folded(word) in chosen]
     rows = connection.execute(
         """SELECT m.id, m.content FROM words JOIN memories AS m ON m.seq = words.rowid
            WHERE words MATCH ? AND m.user_id = ? ORDER BY words.rank LIMIT ?""",
@@ -166,17 +174,20 @@ def match_any(terms: Iterable[str], column: str = "") -> str:
 
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     """Return one memory of the user. Raises MemoryNotFound, for another user's id too."""
-    rows = list(_records(connection, "m.id = ? AND m.user_id = ?", (memory_id, user_id)))
+    # No id holds half characters, which cannot even be looked up.
+    possible = memory_id.isprintable()
+    rows = list(_records(connection, "m.id = ? AND m.user_id = ?", (memory_id, user_id))) if possible else []
     if not rows:
         raise not_found(memory_id)
     return rows[0]
 
 
-def fetch(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, Record]:
-    """Return the memories with these rows, by seq."""
+def fetch(connection: apsw.Connection, seqs: Iterable[int], excerpt: int | None = None) -> dict[int, Record]:
+    """Return the memories with these rows, by seq; of the content the first `excerpt` characters, or all of it."""
     wanted = list(seqs)
     marks = ",".join("?" * len(wanted))
-    return {record.seq: record for record in _records(connection, f"m.seq IN ({marks})", wanted)}
+    columns = _COLUMNS if excerpt is None else _COLUMNS.replace("m.content", f"substr(m.content, 1, {excerpt:d})")
+    return {record.seq: record for record in _records(connection, f"m.seq IN ({marks})", wanted, columns)}
 
 
 def neighbours(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:
@@ -214,7 +225,8 @@ def update(
     merged = {key: value for key, value in merged.items() if not (metadata and key in metadata and value is None)}
     text = old.content if content is None else content
     rank = priority or old.priority
-    if (text, merged, rank) == (old.content, old.metadata, old.priority):
+    # Metadata is compared as JSON: in Python 1, 1.0 and True are the same.
+    if (text, _to_json(merged), rank) == (old.content, _to_json(old.metadata), old.priority):
         return old
     digest = text_hash(text)
     copy = connection.execute("SELECT copy FROM memories WHERE seq = ?", (old.seq,)).get
@@ -236,14 +248,14 @@ def update(
             old.seq,
         ),
     )
-    _record(connection, memory_id, "updated")
+    _record(connection, "updated", seq=old.seq)
     return find(connection, user_id, memory_id)
 
 
 def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     """Remove one memory of the user and return what it was. Its history stays. Writes."""
     record = find(connection, user_id, memory_id)
-    _record(connection, memory_id, "deleted")
+    _record(connection, "deleted", seq=record.seq)
     remove_vectors(connection, record.seq)
     connection.execute("DELETE FROM memories WHERE seq = ?", (record.seq,))
     return record
@@ -251,12 +263,10 @@ def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
 
 def delete_all(connection: apsw.Connection, user_id: str) -> int:
     """Remove all memories of one user and return how many. Their histories stay. Writes."""
-    rows: list[Any] = connection.execute("SELECT seq, id FROM memories WHERE user_id = ?", (user_id,)).fetchall()
-    for seq, memory_id in rows:
-        _record(connection, memory_id, "deleted")
-        remove_vectors(connection, seq)
+    _record(connection, "deleted", user_id=user_id)
+    remove_vectors_of_user(connection, user_id)
     connection.execute("DELETE FROM memories WHERE user_id = ?", (user_id,))
-    return len(rows)
+    return connection.changes()
 
 
 def page(
@@ -308,9 +318,11 @@ def history(connection: apsw.Connection, user_id: str, memory_id: str, limit: in
 
     Raises MemoryNotFound for an id without history.
     """
-    total = connection.execute(
-        "SELECT count(*) FROM history WHERE memory_id = ? AND user_id = ?", (memory_id, user_id)
-    ).get
+    total = 0
+    if memory_id.isprintable():
+        total = connection.execute(
+            "SELECT count(*) FROM history WHERE memory_id = ? AND user_id = ?", (memory_id, user_id)
+        ).get
     if not total:
         raise not_found(memory_id)
     rows = connection.execute(
@@ -321,10 +333,17 @@ def history(connection: apsw.Connection, user_id: str, memory_id: str, limit: in
     return total, [Version(v, a, c, json.loads(m), p, t) for v, a, c, m, p, t in reversed(rows)]
 
 
-def exists_anywhere(connection: apsw.Connection, memory_id: str) -> str | None:
-    """Return the owner of a live memory with this id, whoever it is, or None. For imports only."""
-    owner: str | None = connection.execute("SELECT user_id FROM memories WHERE id = ?", (memory_id,)).get
-    return owner
+def owner(connection: apsw.Connection, memory_id: str) -> tuple[str, bool] | None:
+    """Return whose an id is, whoever that may be, and whether the memory is still there; None for a free id.
+
+    For imports only: the id of a deleted memory stays its owner's, for its history does.
+    """
+    found: tuple[str, int] | None = connection.execute(
+        """SELECT user_id, 1 FROM memories WHERE id = ?1
+           UNION ALL SELECT user_id, 0 FROM history WHERE memory_id = ?1 LIMIT 1""",
+        (memory_id,),
+    ).get
+    return (found[0], bool(found[1])) if found else None
 
 
 def count(connection: apsw.Connection, user_id: str) -> int:
@@ -369,8 +388,9 @@ def keyword_index_sound(connection: apsw.Connection) -> bool:
 
 
 def rebuild_keyword_index(connection: apsw.Connection) -> None:
-    """Make the keyword index anew from the memories. Writes."""
+    """Make the keyword index anew from the memories; answers to every user may change by it. Writes."""
     connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+    connection.execute("UPDATE users SET generation = generation + 1")
 
 
 def not_found(memory_id: str) -> MemoryNotFound:
@@ -385,11 +405,12 @@ def not_found(memory_id: str) -> MemoryNotFound:
     )
 
 
-def _records(connection: apsw.Connection, where: str, parameters: Iterable[Any]) -> Iterable[Record]:
+def _records(
+    connection: apsw.Connection, where: str, parameters: Iterable[Any], columns: str = _COLUMNS
+) -> Iterable[Record]:
     row: tuple[Any, ...]
-    for row in connection.execute(f"SELECT {_COLUMNS} FROM memories AS m WHERE {where}", tuple(parameters)):
-        seq, memory_id, user_id, content, metadata, *others = row
-        yield Record(seq, memory_id, user_id, content, json.loads(metadata), *others)
+    for row in connection.execute(f"SELECT {columns} FROM memories AS m WHERE {where}", tuple(parameters)):
+        yield Record._make(row)
 
 
 def _next_copy(connection: apsw.Connection, user_id: str, digest: str) -> int:
@@ -401,14 +422,15 @@ def _next_copy(connection: apsw.Connection, user_id: str, digest: str) -> int:
     )
 
 
-def _record(connection: apsw.Connection, memory_id: str, action: Action) -> None:
-    """Append the present state of a memory to its history."""
+def _record(connection: apsw.Connection, action: Action, *, seq: int | None = None, user_id: str = "") -> None:
+    """Append the present state of one memory, or of all of a user, to their histories."""
+    where = "m.user_id = ?" if seq is None else "m.seq = ?"
     connection.execute(
-        """INSERT INTO history (memory_id, version, user_id, action, content, metadata, priority, timestamp)
-           SELECT id, (SELECT coalesce(max(version), 0) + 1 FROM history WHERE memory_id = ?1),
-                  user_id, ?2, content, metadata, priority, CASE ?2 WHEN 'deleted' THEN ?3 ELSE updated_at END
-           FROM memories WHERE id = ?1""",
-        (memory_id, action, now_text()),
+        f"""INSERT INTO history (memory_id, version, user_id, action, content, metadata, priority, timestamp)
+            SELECT m.id, (SELECT coalesce(max(version), 0) + 1 FROM history WHERE memory_id = m.id),
+                   m.user_id, ?, m.content, m.metadata, m.priority, max(m.updated_at, ?)
+            FROM memories AS m WHERE {where}""",
+        (action, now_text() if action == "deleted" else "", user_id if seq is None else seq),
     )
 
 

@@ -1,7 +1,10 @@
 """What all tests share: real SQLite files, and an embedding model whose vectors can be computed by hand."""
 
+import contextlib
+import ctypes
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +72,34 @@ class TinyModel:
         if self.fails(text):
             raise ValueError("the tiny model was told to fail")
         return np.stack([tiny_vector(part) for part in text.split("\n\n")])
+
+
+@contextlib.contextmanager
+def without_root_powers() -> Iterator[None]:
+    """Let file permissions count for this thread, even where the tests run as root (on Linux)."""
+    if os.geteuid() != 0:
+        yield
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this thread
+    powers = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, powers) == 0
+    effective = powers[0]
+    powers[0] = effective & ~0b1110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
+    assert libc.capset(header, powers) == 0
+    try:
+        yield
+    finally:
+        powers[0] = effective
+        assert libc.capset(header, powers) == 0
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until something that happens on another thread has happened; fail when it never does."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)
