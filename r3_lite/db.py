@@ -101,7 +101,7 @@ class Database:
                     self._ready = True
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is not None and self._local.frozen not in (None, self._file_state()):
-            self._disconnect()
+            self.close()
             connection = None
         if connection is None:
             with _storage_errors(self.path):
@@ -169,14 +169,10 @@ class Database:
         The connections of other threads close with those or with the process: the file is complete all the same,
         should somebody copy it without its log.
         """
-        if self._ready:
-            with contextlib.suppress(apsw.Error, StorageError):
-                self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        self._disconnect()
-
-    def _disconnect(self) -> None:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
+            with contextlib.suppress(apsw.Error):
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             connection.close()
             self._local.connection = None
 
@@ -184,7 +180,7 @@ class Database:
         connection = self.connection()
         # On a file that it may not write SQLite takes BEGIN IMMEDIATE for BEGIN and fails later.
         if connection.readonly("main") and self.path is not None:
-            self._disconnect()
+            self.close()
             with _storage_errors(self.path):
                 _adjust_rights(self.path)
             connection = self.connection()

@@ -37,7 +37,7 @@ __all__ = ["Encoder", "ModelChoice", "ModelInfo", "ModelState", "available_model
 
 logger = logging.getLogger(__name__)
 
-QUERY_CHARACTERS = 4_000  # more than one window of text in any language
+QUERY_CHARACTERS = 4_000  # more than the 254 tokens that count, in any language
 QUERY_CACHE = 256
 RETRY_SECONDS = 60.0
 
@@ -114,7 +114,7 @@ class Encoder:
             return self._state == "ready"
 
     def embed_query(self, text: str) -> Vectors:
-        """Return the unit vector (dimension,) of a query, read-only; only its first window counts.
+        """Return the unit vector (dimension,) of a query, read-only; only its first 254 tokens count.
 
         The last 256 queries are remembered. Raises ModelUnavailable while the model is not ready.
         """
@@ -133,8 +133,8 @@ class Encoder:
     def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vectors (chunks, dimension) of each text, in the order given.
 
-        A text has one vector per window of the model, at least one, at most 1024 (about 1 MB of English).
-        Raises ModelUnavailable while the model is not ready.
+        A text has one vector per window of about two sentences, at least one, at most 6,000 (about 1 MB of
+        English). Raises ModelUnavailable while the model is not ready.
         """
         model = self._ready_model()
         prepared = [_encodable(text) for text in texts]

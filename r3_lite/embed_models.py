@@ -12,36 +12,34 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
 from r3_lite.errors import ModelUnavailable
+from r3_lite.windows import Window, windows
 
 if TYPE_CHECKING:
     import numpy as np
     from fastembed import TextEmbedding
     from numpy.typing import NDArray
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
     Vectors = NDArray[np.float32]
 
 WEIGHTS = Path(__file__).parent / "weights"
 # Part of every fingerprint: raise it when pooling or windows change, so that stored vectors are made anew.
 RECIPE = 1
-OVERLAP = 32  # tokens that two neighbouring windows share
-MAX_WINDOW = 512  # tokens; attention takes memory with their square, however many a model would accept
-MAX_CHUNKS = 1024  # windows per text, about 1 MB of English; what comes after is found by keyword only
-BLOCK, BLOCK_OVERLAP = 16_000, 200  # characters tokenized at once; a tokenized megabyte takes 200 MB
+QUERY_WINDOW = 254  # tokens of a query that count; it has one vector only
 LOCAL = "local/"  # begins the names under which fastembed knows local folders
+_OTHER_LANGUAGES = re.compile(r"multi-?lingual|Chinese|German|Spanish", re.IGNORECASE)
 NETWORK_TIMEOUT = 10.0  # seconds until a silent model host counts as unreachable
 
 
@@ -56,7 +54,10 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model that R3_EMBEDDING_MODEL can name; `present` models need no download."""
+    """A model that R3_EMBEDDING_MODEL can name.
+
+    `present`: it needs no download. `multilingual`: it knows more than English.
+    """
 
     name: str
     dimension: int
@@ -74,7 +75,7 @@ class Model(Protocol):
         """Return the unit vector (dimension,) of the first window."""
 
     def embed_text(self, text: str) -> Vectors:
-        """Return the unit vectors (chunks, dimension) of all windows, at least one, at most MAX_CHUNKS."""
+        """Return the unit vectors (chunks, dimension) of all windows, at least one."""
 
 
 @cache
@@ -109,12 +110,10 @@ class BundledModel:
 
     def __init__(self) -> None:
         import onnxruntime as ort  # type: ignore[import-untyped]  # it ships no types
-        from tokenizers import Tokenizer
 
         self.info = bundled_info()
-        self._tokenizer = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_manifest()["window"], stride=OVERLAP)
+        self._tokenizer = _tokenizer(WEIGHTS)
+        self._start, self._end = map(self._tokenizer.token_to_id, ("[CLS]", "[SEP]"))
         options = ort.SessionOptions()
         # One thread means the caller's own: no pool that could spin. The arena would keep its peak for ever.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -127,23 +126,23 @@ class BundledModel:
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector (384,) of the first window."""
-        return self._embed_window(self._tokenizer.encode(text))
+        return self._embed_window(next(windows(text, self._tokenizer, QUERY_WINDOW)))
 
     def embed_text(self, text: str) -> Vectors:
         """Return the unit vectors (chunks, 384) of all windows."""
         import numpy as np
 
-        return np.stack([self._embed_window(window) for window, _ in _windows(text, self._tokenizer)])
+        return np.stack([self._embed_window(window) for window in windows(text, self._tokenizer)])
 
-    def _embed_window(self, window: Encoding) -> Vectors:
+    def _embed_window(self, window: Window) -> Vectors:
         """Return the unit vector of the mean over the tokens, the pooling that the model was trained with."""
         return _unit(self._hidden(window).mean(axis=0))
 
-    def _hidden(self, window: Encoding) -> Vectors:
-        """Return the last layer (tokens, 384). The graph's other output, `layer_4`, serves word vectors."""
+    def _hidden(self, window: Window) -> Vectors:
+        """Return the last layer (tokens + 2, 384). The graph's `layer_4` output serves word vectors."""
         import numpy as np
 
-        ids = np.array([window.ids], np.int64)
+        ids = np.array([[self._start, *window.ids, self._end]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         hidden: Vectors = self._session.run(["last_hidden_state"], feed)[0][0]
         return hidden
@@ -152,22 +151,21 @@ class BundledModel:
 class FastembedModel:
     """A model of fastembed's list, or a local folder of that kind."""
 
-    def __init__(self, model: TextEmbedding, name: str, files: list[Path]) -> None:
+    def __init__(self, model: TextEmbedding, name: str, folder: Path, files: list[Path]) -> None:
         self._model = model
-        self._tokenizer: Tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # of all its subclasses
-        window = min((self._tokenizer.truncation or {}).get("max_length", MAX_WINDOW), MAX_WINDOW)
-        self._tokenizer.enable_truncation(window, stride=min(OVERLAP, window // 4))
+        self._tokenizer = _tokenizer(folder)
         self.info = ModelInfo(name, len(self.embed_query("dimension")), _fingerprint(_digest(files)))
 
     def embed_query(self, text: str) -> Vectors:
         """Return the unit vector (dimension,) of the first window, with the model's prefix for queries."""
-        return _unit(next(iter(self._model.query_embed(text))))
+        piece = next(windows(text, self._tokenizer, QUERY_WINDOW)).text
+        return _unit(next(iter(self._model.query_embed(piece))))
 
     def embed_text(self, text: str) -> Vectors:
         """Return the unit vectors (chunks, dimension) of all windows, with the prefix for passages."""
         import numpy as np
 
-        pieces = [piece for _, piece in _windows(text, self._tokenizer)]
+        pieces = [window.text for window in windows(text, self._tokenizer)]
         return np.stack([_unit(vector) for vector in self._model.passage_embed(pieces, batch_size=1)])
 
 
@@ -182,16 +180,19 @@ def download(model: str, cache_dir: Path) -> None:
         open_model(model, cache_dir)
         return
     listed = _listed(model)
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with FileLock(cache_dir / "download.lock"):
-        if _cached_folder(listed, cache_dir) is None:
-            _fetch(listed, cache_dir)
-        try:
-            _open_cached(listed, cache_dir)
-        except ModelUnavailable:
-            shutil.rmtree(_repository_folder(listed, cache_dir))
-            _fetch(listed, cache_dir)
-            _open_cached(listed, cache_dir)
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache_dir / "download.lock"):
+            if _cached_folder(listed, cache_dir) is None:
+                _fetch(listed, cache_dir)
+            try:
+                _open_cached(listed, cache_dir)
+            except ModelUnavailable:
+                shutil.rmtree(_repository_folder(listed, cache_dir))
+                _fetch(listed, cache_dir)
+                _open_cached(listed, cache_dir)
+    except OSError as error:
+        raise ModelUnavailable("The model cache cannot be written: see to its permissions and space.") from error
 
 
 def available_models(cache_dir: Path) -> list[ModelChoice]:
@@ -201,14 +202,14 @@ def available_models(cache_dir: Path) -> list[ModelChoice]:
     choices = [ModelChoice(bundled.name, bundled.dimension, round(size / 1e6), True, False)]
     for listed in _text_embedding().list_supported_models():
         if not listed["model"].startswith(LOCAL):
-            text = f"{listed['model']} {listed['description']}".lower()
+            text = f"{listed['model']} {listed['description']}"
             choices.append(
                 ModelChoice(
                     listed["model"],
                     listed["dim"],
                     round(listed["size_in_GB"] * 1000),
                     present=_cached_folder(listed, cache_dir) is not None,
-                    multilingual="multilingual" in text or "multi-lingual" in text,
+                    multilingual=_OTHER_LANGUAGES.search(text) is not None,
                 )
             )
     return choices
@@ -246,7 +247,7 @@ def _open_fastembed(listed: dict[str, Any], name: str, folder: Path) -> Model:
         enable_cpu_mem_arena=False,
     )
     files = [folder / file for file in _model_files(listed)]
-    return FastembedModel(model, name, [*files, folder / "tokenizer.json"])
+    return FastembedModel(model, name, folder, [*files, folder / "tokenizer.json"])
 
 
 def _text_embedding() -> type[TextEmbedding]:
@@ -347,22 +348,13 @@ def _fetch(listed: dict[str, Any], cache_dir: Path) -> None:
         ) from error
 
 
-def _windows(text: str, tokenizer: Tokenizer) -> Iterator[tuple[Encoding, str]]:
-    """Yield at most MAX_CHUNKS overlapping windows of a text, each with the piece of text that it covers."""
+def _tokenizer(folder: Path) -> Tokenizer:
+    from tokenizers import Tokenizer
 
-    def windows_of(block: str) -> Iterator[tuple[Encoding, str]]:
-        first = tokenizer.encode(block)
-        for window in [first, *first.overflowing]:
-            spans = [span for span in window.offsets if span[1]]
-            yield window, block[spans[0][0] : spans[-1][1]] if spans else block
-
-    return islice(chain.from_iterable(map(windows_of, _blocks(text))), MAX_CHUNKS)
-
-
-def _blocks(text: str) -> Iterator[str]:
-    """Yield the text in overlapping blocks that a tokenizer takes with a few megabytes."""
-    for start in range(0, max(len(text) - BLOCK_OVERLAP, 1), BLOCK - BLOCK_OVERLAP):
-        yield text[start : start + BLOCK]
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 def _unit(vector: NDArray[Any]) -> Vectors:

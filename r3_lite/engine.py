@@ -277,7 +277,9 @@ class Engine:
                 warnings.append("The keyword index cannot be read: this answer comes from meaning alone.")
             try:
                 if vector is not None and dense is not None:
-                    near = vectors.nearest(connection, dense, vector, user, where, vectors.CANDIDATES)
+                    near = vectors.nearest(
+                        connection, dense, vector, user, where, max(vectors.CANDIDATES // 4, 2 * pool)
+                    )
                     cosines = search.pool(near, parsed.authors, pool)
             except (apsw.SQLError, apsw.CorruptError):
                 by_meaning = False

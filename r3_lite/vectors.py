@@ -78,26 +78,26 @@ def drop_space(connection: apsw.Connection, space: int) -> None:
 def nearest(
     connection: apsw.Connection, space: int, query: bytes, user_id: str, where: Clause, limit: int
 ) -> list[tuple[int, float, str | None]]:
-    """Return the user's memories nearest to a unit vector as (seq, cosine, author), best first; at most `limit`.
+    """Return the user's memories nearest to a unit vector as (seq, cosine, author), best first.
 
-    Without a filter: candidates by the Hamming distance of sign bits, compared exactly. With one, or where the
-    chunks of a few long texts fill all places among the candidates: every memory that passes is compared exactly.
-    The best chunk of a memory counts.
+    Without a filter: as many candidates by the Hamming distance of sign bits as `CANDIDATES`, or `limit` if that is
+    more, compared exactly; all of them are returned, for they cost nothing more. With a filter, or where the chunks
+    of a few long texts fill the places: every memory that passes is compared exactly, and `limit` are returned. The
+    best chunk of a memory counts.
     """
     if where[0] == "1":
-        candidates = min(max(CANDIDATES, 4 * limit), MAX_NEIGHBOURS)
+        places = min(max(CANDIDATES, limit), MAX_NEIGHBOURS)
         rows: list[Any] = connection.execute(
             f"""WITH near AS MATERIALIZED (
                     SELECT id FROM bits_{space}
                     WHERE bits MATCH vec_quantize_binary(vec_f32(?)) AND k = ? AND user_id = ?)
-                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author,
-                       (SELECT count(*) FROM near)
+                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author, count(*)
                 FROM near JOIN chunks AS c ON c.id = near.id JOIN memories AS m ON m.seq = c.memory
-                GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC LIMIT ?""",
-            (query, candidates, user_id, query, limit),
+                GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC""",
+            (query, places, user_id, query),
         ).fetchall()
-        if len(rows) == limit or not rows or rows[0][3] < candidates:
-            return [(memory, cosine, author) for memory, cosine, author, _ in rows]
+        if len(rows) >= limit or sum(chunks for *_, chunks in rows) < places:
+            return [(seq, cosine, author) for seq, cosine, author, _ in rows]
     found: list[Any] = connection.execute(
         f"""SELECT m.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author
             FROM memories AS m JOIN chunks AS c ON c.memory = m.seq AND c.space = ?

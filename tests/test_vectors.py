@@ -59,7 +59,7 @@ def nearest(
     connection: apsw.Connection, space: int, query: Matrix, user_id: str, where: Clause, limit: int
 ) -> dict[int, float]:
     found = vectors.nearest(connection, space, query.tobytes(), user_id, where, limit)
-    return {seq: cosine for seq, cosine, _ in found}
+    return {seq: cosine for seq, cosine, _ in found[:limit]}
 
 
 @dataclass
