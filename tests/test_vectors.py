@@ -155,7 +155,7 @@ def test_the_best_part_of_a_long_text_counts(connection: apsw.Connection, space:
 
 
 def test_small_stores_are_searched_exactly(connection: apsw.Connection) -> None:
-    field = make_field(connection, {ALICE: 250, BOB: 250}, dimension=64, chunks=(1, 3, 2))
+    field = make_field(connection, {ALICE: 150, BOB: 150}, dimension=64, chunks=(1, 3, 2))
     for query in queries(field, 20):
         found = nearest(connection, field.space, query, ALICE, EVERYTHING, 20)
         assert_same(found, field.top(query, ALICE, 20))
