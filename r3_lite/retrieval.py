@@ -34,22 +34,22 @@ def gather(
     near one are candidates too. Runs on the caller's snapshot. If one of the two indexes cannot be read the other
     answers with a warning; raises StorageError if neither can.
     """
-    faults: list[str] = []
+    broken_words = broken_vectors = ""
     bm25: dict[int, float] = {}
     cosines: dict[int, float] = {}
     if query.terms:
         try:
             bm25 = store.keyword_matches(connection, store.match_any(query.terms), user_id, size, where)
         except (apsw.SQLError, apsw.CorruptError):
-            faults.append("The keyword index cannot be read: this answer comes from meaning alone.")
+            broken_words = "The keyword index cannot be read: this answer comes from meaning alone."
     if vector is not None and space is not None:
         try:
             near = vectors.nearest(connection, space, vector, user_id, where, 2 * size)
             cosines = search.pool(near, query.authors, size)
         except (apsw.SQLError, apsw.CorruptError):
-            faults.append("The vectors cannot be read: this answer comes from keywords alone.")
+            broken_vectors = "The vectors cannot be read: this answer comes from keywords alone."
             vector = None
-    if faults and vector is None:
+    if broken_words and vector is None:
         raise StorageError("Neither the keyword index nor the vectors can be read. Run health_check; restore a backup.")
     around = store.neighbours(connection, {*bm25, *cosines})
     if where == store.EVERYTHING:
@@ -62,4 +62,4 @@ def gather(
         cosines |= vectors.cosines(connection, space, vector, records.keys() - cosines.keys())
         previous = {seq: before for seq, (before, _) in around.items() if before is not None}
         context = vectors.cosines_in_context(connection, space, vector, previous)
-    return Gathered(Candidates(records, cosines, bm25, context, around), " ".join(faults))
+    return Gathered(Candidates(records, cosines, bm25, context, around), broken_words or broken_vectors)
