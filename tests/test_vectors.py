@@ -248,6 +248,25 @@ def test_neighbours_come_with_their_authors(connection: apsw.Connection, space: 
         assert [author for _, _, author in found] == ["Ana", None]
 
 
+def test_a_memory_is_compared_together_with_the_one_before_it(connection: apsw.Connection, space: int) -> None:
+    """The sum of two unit vectors: "cat" before "dog" is as near to "cat dog" as can be."""
+    before, after, alone = (add(connection, text) for text in ("car\n\ncat", "dog\n\nhouse", "tea"))
+    embed(connection, space)
+    query = tiny_vector("cat dog").tobytes()
+    found = vectors.cosines_in_context(connection, space, query, {after: before, alone: 999, before: alone})
+    # Of the one before the last part counts, of the memory itself the best.
+    assert found == pytest.approx({after: 1, before: tiny_vector("tea cat") @ tiny_vector("cat dog")})
+    assert vectors.cosines_in_context(connection, space, query, {}) == {}
+
+
+def test_vectors_that_cancel_each_other_out_are_near_to_nothing(connection: apsw.Connection, space: int) -> None:
+    first, second = add(connection, "cat"), add(connection, "dog")
+    row = tiny_vector("cat")
+    done = {Job(first, ALICE, "cat"): [row.tobytes()], Job(second, ALICE, "dog"): [(-row).tobytes()]}
+    vectors.store_vectors(connection, space, done)
+    assert vectors.cosines_in_context(connection, space, row.tobytes(), {second: first}) == {second: 0}
+
+
 # Spaces
 
 
