@@ -3,15 +3,20 @@
 The weighted sum and its constants were measured on LoCoMo dialogues and on plain documents (docs/benchmarks.md).
 """
 
+from __future__ import annotations
+
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from r3_lite.query import Query, date_match
-from r3_lite.store import Record
 from r3_lite.text import words
+
+if TYPE_CHECKING:
+    from r3_lite.store import Record
 
 Mode = Literal["hybrid", "keyword"]
 
@@ -162,9 +167,12 @@ def rank(
         return Ranking(candidates=len(records), below=len(records))
     total = {record.seq: parts[record.seq].total for record in kept}
     kept.sort(key=lambda r: (round(total[r.seq], 9), r.created_at, r.seq), reverse=True)
-    ordered = list({record.hash: record for record in reversed(kept)}.values())[::-1]
+    first: dict[str, Record] = {}
+    for record in kept:
+        first.setdefault(record.hash, record)
+    ordered = list(first.values())
     best = max(total[ordered[0].seq], 1e-9)
-    quality = _answer_quality(query, ordered[:_GRADED], candidates.cosines)
+    quality = _answer_quality(query, ordered[:_GRADED], candidates)
     scores = [max(0.0, quality * (total[record.seq] / best)) for record in ordered]
     good = sum(score >= threshold for score in scores)
     hits = [Hit(r, score, parts[r.seq]) for r, score in zip(ordered[: min(good, limit)], scores, strict=False)]
@@ -230,18 +238,39 @@ def _add_sessions(parts: dict[int, Breakdown], candidates: Candidates, weights: 
         part.session = weights.session * best_of.get(candidates.records[seq].session or "", part.own)
 
 
-def _answer_quality(query: Query, best: Sequence[Record], cosines: Mapping[int, float]) -> float:
-    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held."""
-    qualities = (max(cosines.get(r.seq, 0.0), coverage(query.terms, r)) for r in best)
+def _answer_quality(query: Query, best: Sequence[Record], candidates: Candidates) -> float:
+    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held.
+
+    What the keyword index found holds a term at least, however that sees its words.
+    """
+    found = 1 / len(query.terms) if query.terms else 0.0
+    qualities = (
+        max(
+            candidates.cosines.get(r.seq, 0.0),
+            coverage(query.terms, r),
+            found if r.seq in candidates.bm25 else 0.0,
+        )
+        for r in best
+    )
     return min(1.0, max(qualities, default=0.0))
 
 
 def coverage(terms: Collection[str], record: Record) -> float:
     """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms."""
-    text = f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}".lower()
+    text = _plain(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}")
     stems = {_stem(word) for word in words(text)}
-    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in terms)
-    return held / len(terms) if terms else 0.0
+    plain = [_plain(term) for term in terms]
+    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in plain)
+    return held / len(plain) if plain else 0.0
+
+
+def _plain(text: str) -> str:
+    """Return text in lower case and without accents, as the keyword index compares words."""
+    lower = text.lower()
+    if lower.isascii():
+        return lower
+    bare = "".join(c for c in unicodedata.normalize("NFD", lower) if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", bare)
 
 
 @lru_cache(maxsize=8192)
