@@ -35,14 +35,10 @@ Key = tuple[Any, ...]
 
 def main() -> None:
     """Measures and prints a table, or one JSON object."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--rules", action="store_true", help="measure the rules alone")
-    parser.add_argument(
-        "--weights", type=Path, default=WEIGHTS, help="folder of model.onnx and tokenizer.json"
-    )
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder of model.onnx and tokenizer.json")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--errors", action="store_true", help="print what was missed or wrong")
     arguments = parser.parse_args()
@@ -60,9 +56,7 @@ def load_encoder(folder: Path) -> Encode:
     """The bundled encoder as a function from text to pieces; long texts in overlapping windows."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(WINDOW + 2, stride=OVERLAP)

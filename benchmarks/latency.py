@@ -7,6 +7,8 @@ same query with the same model in this process. Times are medians in millisecond
 the parsed answer; the client's own check of the answer against the output schema is measured apart ("check") and is
 not in them. A second server, with synchronous = NORMAL, shows what a durable commit costs.
 
+Waiting for a core counts as time, so measure on a quiet machine; the load average is printed.
+
 Bars: add <= no-op + commit + 4 ms; uncached search <= query embedding + 8 ms, the no-op's round trip taken off (it
 is shown with it too); cached search <= no-op + 1 ms.
 

@@ -80,7 +80,9 @@ def _conversation(item: dict[str, Any]) -> Conversation:
     known = {turn.id for turn in turns}
     questions = []
     for question in item["qa"]:
-        named = (f"{name}/D{int(a)}:{int(b)}" for text in question["evidence"] for a, b in _EVIDENCE.findall(text))
+        named = (
+            f"{name}/D{int(a)}:{int(b)}" for text in question.get("evidence", ()) for a, b in _EVIDENCE.findall(text)
+        )
         gold = frozenset(named) & known
         if gold:
             questions.append(Question(question["question"], gold, question["category"]))

@@ -91,7 +91,7 @@ async def _show(console: Console, path: Path, log: Path) -> list[str]:
     async with _server(console, path, log, "A client starts the server") as client:
         ids = await _store(console, client)
         _kill(set(psutil.Process().children()) - others)
-    console.print("Right after the last answer the server is killed, as by a power cut.\n")
+    console.print("Right after the last answer the server is killed, as by a power cut.")
     async with _server(console, path, log, "The client starts it again, on the same file") as client:
         await _until_indexed(client)
         counts = (await _call(client, "health_check"))["counts"]

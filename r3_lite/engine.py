@@ -12,12 +12,13 @@ from r3_lite import jobs, search, store, transfer, vectors
 from r3_lite.cache import SearchCache
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
-from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error, StorageError
+from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error
 from r3_lite.extractor import Extractor
 from r3_lite.filters import Clause, compile_filter
 from r3_lite.indexer import Indexer
 from r3_lite.limits import MAX_QUERY, check_content, check_metadata, check_user_id
 from r3_lite.query import parse_query
+from r3_lite.retrieval import gather
 from r3_lite.settings import Settings
 from r3_lite.store import Added, NewMemory, Record, Version
 from r3_lite.transfer import Tally
@@ -270,55 +271,29 @@ class Engine:
         return {**counts, "without_vector": bare}
 
     def _search(self, user: str, query: str, where: Clause, limit: int, threshold: float, dense: int | None) -> Found:
-        warnings: list[str] = []
         with self.database.read() as connection:
             parsed = parse_query(query, store.authors(connection, user))
         # The model runs before the snapshot is taken: no lock is held while it computes.
-        vector = self._query_vector(parsed.dense_text, warnings) if dense is not None else None
-        pool = max(search.POOL, limit)
-        bm25: dict[int, float] = {}
-        cosines: dict[int, float] = {}
+        vector, warning = self._query_vector(parsed.dense_text) if dense is not None else (None, "")
         with self.database.read() as connection:
-            by_keyword = by_meaning = True
-            try:
-                if parsed.terms:
-                    bm25 = store.keyword_matches(connection, store.match_any(parsed.terms), user, pool, where)
-            except (apsw.SQLError, apsw.CorruptError):
-                by_keyword = False
-                warnings.append("The keyword index cannot be read: this answer comes from meaning alone.")
-            try:
-                if vector is not None and dense is not None:
-                    near = vectors.nearest(
-                        connection, dense, vector, user, where, max(vectors.CANDIDATES // 4, 2 * pool)
-                    )
-                    cosines = search.pool(near, parsed.authors, pool)
-            except (apsw.SQLError, apsw.CorruptError):
-                by_meaning = False
-                warnings.append("The vectors cannot be read: this answer comes from keywords alone.")
-            if not by_keyword and (vector is None or not by_meaning):
-                raise StorageError(
-                    "Neither the keyword index nor the vectors can be read. Run health_check; restore a backup."
-                )
-            around = store.neighbours(connection, {*bm25, *cosines})
-            if where == store.EVERYTHING:
-                # The turn after one that is near may be the answer, however it is worded.
-                following = {after for seq, (_, after) in around.items() if after is not None and seq in cosines}
-                around |= store.neighbours(connection, following - around.keys())
-            records = store.fetch(connection, {*bm25, *cosines, *around})
-            context: dict[int, float] = {}
-            if vector is not None and dense is not None and by_meaning:
-                cosines |= vectors.cosines(connection, dense, vector, records.keys() - cosines.keys())
-                previous = {seq: before for seq, (before, _) in around.items() if before is not None}
-                context = vectors.cosines_in_context(connection, dense, vector, previous)
+            gathered = gather(connection, parsed, user, where, max(search.POOL, limit), vector, dense)
+            ranking = search.rank(parsed, gathered.candidates, limit=limit, threshold=threshold)
+            whole = store.fetch(connection, [hit.record.seq for hit in ranking.hits])
             total = store.count(connection, user)
             others = 0 if total else store.count_others(connection, user)
-        if warnings:
+        if gathered.warning:
             self.indexer.mend()
-        candidates = search.Candidates(records, cosines, bm25, context, around)
-        ranking = search.rank(parsed, candidates, limit=limit, threshold=threshold)
-        mode: search.Mode = "hybrid" if vector is not None and (cosines or not bm25) else "keyword"
-        note = self._why_keywords() if mode == "keyword" else ""
-        return Found(ranking, mode, "storage", total, note, " ".join(warnings), others)
+        hits = tuple(replace(hit, record=whole[hit.record.seq]) for hit in ranking.hits)
+        by_meaning = vector is not None and (gathered.candidates.cosines or not gathered.candidates.bm25)
+        return Found(
+            replace(ranking, hits=hits),
+            "hybrid" if by_meaning else "keyword",
+            "storage",
+            total,
+            "" if by_meaning else self._why_keywords(),
+            " ".join(filter(None, (warning, gathered.warning))),
+            others,
+        )
 
     def _dense_space(self) -> int | None:
         """Return the space to search by meaning in, or None while only keywords can answer. Reads only."""
@@ -333,12 +308,11 @@ class Engine:
             return "Search goes by keyword until the memories are embedded."
         return "Search goes by keyword until the embedding model is loaded."
 
-    def _query_vector(self, text: str, warnings: list[str]) -> bytes | None:
+    def _query_vector(self, text: str) -> tuple[bytes | None, str]:
         try:
-            return self.encoder.embed_query(text).astype("<f4").tobytes()
+            return self.encoder.embed_query(text).astype("<f4").tobytes(), ""
         except ModelUnavailable as error:
-            warnings.append(error.message)
-            return None
+            return None, error.message
 
     def _ensure_space(self) -> None:
         """Enter the model in the file before the first memory, so that the memory's job is committed with it."""

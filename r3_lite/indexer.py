@@ -13,7 +13,7 @@ import filelock
 from r3_lite import graph, jobs, store, vectors
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
-from r3_lite.errors import R3Error
+from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
 from r3_lite.extract import Extraction, Method
 from r3_lite.extractor import Extractor
 from r3_lite.jobs import Job, Kind
@@ -69,11 +69,12 @@ class Indexer:
     @property
     def space(self) -> int | None:
         """The space of the model in use, as soon as it is in the file. Reads only."""
-        if self._space is None and self._encoder.info is not None:
+        info = self._encoder.info
+        if self._space is None and info is not None:
             with self._database.read() as connection:
                 # Whether vectors can be had at all is known from the first connection on.
                 if self._database.vector_error is None:
-                    self._space = vectors.find_space(connection, self._encoder.info.fingerprint)
+                    self._space = vectors.find_space(connection, info.fingerprint)
         return self._space
 
     def ensure_space(self) -> int | None:
@@ -122,6 +123,8 @@ class Indexer:
 
     def drain(self) -> int:
         """Do all work that is due and return for how many memories it was done."""
+        if self._encoder.state == "ready":
+            self.ensure_space()
         done = 0
         while not self._stop.is_set():
             with self._working:
@@ -151,10 +154,15 @@ class Indexer:
                 self.last_error = None
             except R3Error as error:
                 self.last_error = error.message
+                if not isinstance(error, StorageBusy):
+                    # Derived data that cannot be written may have lost a table.
+                    self._to_mend = "counts"
                 self._stop.wait(1.0)
         self._database.close()
 
     def _work(self) -> None:
+        if not self._database.writable():
+            return
         if self._encoder.state == "ready":
             self.ensure_space()
         with self._database.read() as connection:
@@ -232,17 +240,24 @@ class Indexer:
         return complete
 
     def _result(self, job: Job) -> _Result:
-        """Make what a memory is owed: by one pass of the model if it is both, apart if that fails."""
+        """Make what a memory is owed: by one pass of the model if it is both, apart if that fails.
+
+        Raises ModelUnavailable when the model is not ready, which is no fault of the memory's.
+        """
         result = _Result(job)
         if job.embed and job.extract:
             try:
                 result.vectors, result.found = self._extractor.read(job.content)
                 return result
+            except ModelUnavailable:
+                raise
             except Exception as error:  # noqa: BLE001 - whatever a model raises becomes the job's last_error below
                 logger.debug("one pass failed: %s", type(error).__name__)
         if job.embed:
             try:
                 (result.vectors,) = self._encoder.embed_texts([job.content])
+            except ModelUnavailable:
+                raise
             except Exception as error:  # noqa: BLE001 - as above
                 result.failed["embed"] = type(error).__name__
         if job.extract:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -60,7 +61,8 @@ def _fit(items: Sequence[B], text: Callable[[B], str], shortened: Callable[[B, i
         return _length(item.model_dump()) + _length(text(item))
 
     room = CEILING - FRAME
-    if sum(map(size, items)) <= room:
+    # Stops at the first sum that is too large: there may be many, and each long.
+    if all(total <= room for total in accumulate(map(size, items))):
         return list(items), False
     share = max(SHORT_CONTENT, (room // len(items) - _OVERHEAD) // _COPIES)
     kept: list[B] = []
@@ -94,8 +96,9 @@ def _shortened_version(entry: HistoryEntry, room: int) -> HistoryEntry:
 
 def _short_text(text: str, room: int) -> str:
     """Return the text, or as much of its beginning as takes `room` characters as JSON, if spread evenly."""
-    length = _length(text)
-    return text if length <= room else text[: room * len(text) // length - 1] + "…"
+    head = text[:room]
+    length = _length(head)
+    return text if head == text and length <= room else head[: room * len(head) // length - 1] + "…"
 
 
 def _short_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,20 @@
 The weighted sum and its constants were measured on LoCoMo dialogues and on plain documents (docs/benchmarks.md).
 """
 
+from __future__ import annotations
+
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
 from r3_lite.query import Query, date_match
-from r3_lite.store import Record
 from r3_lite.text import words
+
+if TYPE_CHECKING:
+    from r3_lite.store import Record
 
 Mode = Literal["hybrid", "keyword"]
 
@@ -23,9 +29,9 @@ class Weights:
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
     context: float = 0.7
     keyword: float = 0.25
-    author: float = 0.25
+    author: float = 0.22
     date: float = 0.3
-    time_word: float = 0.2
+    time_word: float = 0.15
     length: float = 0.1
     priority: float = 0.02
     # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
@@ -33,7 +39,7 @@ class Weights:
     latest: float = 0.3
     # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
     previous: float = 0.05
-    following: float = 0.25
+    following: float = 0.2
     session: float = 0.8
 
 
@@ -46,6 +52,10 @@ COSINE_FLOOR = 0.12
 RELATIVE_FLOOR = 0.25
 # Below this score a hit is shown as weak.
 WEAK = 0.3
+# Characters of a memory that are looked at when candidates are scored.
+EXCERPT = 5_000
+# How many of the best hits say how good the answer is.
+_GRADED = 5
 # Words from which on a memory is long enough to say something.
 _FULL_LENGTH = 25
 _PRIORITY = {"critical": 1.0, "high": 0.5, "medium": 0.0, "low": -0.5}
@@ -72,9 +82,12 @@ class Candidates:
     neighbours: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Breakdown:
-    """Why a memory ranks where it does: the weighted parts, which add up to `total`, and the raw cosine."""
+    """Why a memory ranks where it does: the weighted parts, which add up to `total`, and the raw cosine.
+
+    `own` is what the memory deserves by itself, before its session counts.
+    """
 
     semantic: float = 0.0
     keyword: float = 0.0
@@ -87,20 +100,7 @@ class Breakdown:
     neighbours: float = 0.0
     session: float = 0.0
     cosine: float | None = None
-
-    @property
-    def own(self) -> float:
-        """What the memory deserves by itself."""
-        return (
-            self.semantic
-            + self.keyword
-            + self.author
-            + self.date
-            + self.time_word
-            + self.length
-            + self.priority
-            + self.recency
-        )
+    own: float = 0.0
 
     @property
     def total(self) -> float:
@@ -109,7 +109,7 @@ class Breakdown:
 
     def shown(self) -> dict[str, float]:
         """Return the parts that are not zero, rounded, as clients see them."""
-        return {part: round(value, 4) for part, value in asdict(self).items() if value}
+        return {part: round(value, 4) for part, value in asdict(self).items() if value and part != "own"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,88 +165,118 @@ def rank(
     ]
     if not kept:
         return Ranking(candidates=len(records), below=len(records))
-    kept.sort(key=lambda r: (round(parts[r.seq].total, 9), r.created_at, r.seq), reverse=True)
-    ordered = list({record.hash: record for record in reversed(kept)}.values())[::-1]
-    best = max(parts[ordered[0].seq].total, 1e-9)
-    quality = _answer_quality(query, ordered[:10], candidates.cosines)
-    hits = [Hit(r, max(0.0, quality * (parts[r.seq].total / best)), parts[r.seq]) for r in ordered]
-    good = [hit for hit in hits if hit.score >= threshold]
-    below = len(records) - len(kept) + len(hits) - len(good)
-    return Ranking(tuple(good[:limit]), candidates=len(records), below=below)
+    total = {record.seq: parts[record.seq].total for record in kept}
+    kept.sort(key=lambda r: (round(total[r.seq], 9), r.created_at, r.seq), reverse=True)
+    first: dict[str, Record] = {}
+    for record in kept:
+        first.setdefault(record.hash, record)
+    ordered = list(first.values())
+    best = max(total[ordered[0].seq], 1e-9)
+    quality = _answer_quality(query, ordered[:_GRADED], candidates)
+    scores = [max(0.0, quality * (total[record.seq] / best)) for record in ordered]
+    good = sum(score >= threshold for score in scores)
+    hits = [Hit(r, score, parts[r.seq]) for r, score in zip(ordered[: min(good, limit)], scores, strict=False)]
+    below = len(records) - len(kept) + len(scores) - good
+    return Ranking(tuple(hits), candidates=len(records), below=below)
 
 
 def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[int, Breakdown]:
-    records, share = candidates.records, weights.context
+    records, cosines, bm25, context = candidates.records, candidates.cosines, candidates.bm25, candidates.context
+    share = weights.context
     meaning = {
-        seq: (1 - share) * cosine + share * candidates.context.get(seq, cosine)
-        for seq, cosine in candidates.cosines.items()
-        if seq in records
+        s: (1 - share) * cosine + share * context.get(s, cosine) for s, cosine in cosines.items() if s in records
     }
-    best_meaning = max(meaning.values(), default=0.0)
-    best_bm25 = max((candidates.bm25.get(seq, 0.0) for seq in records), default=0.0)
+    if meaning and bm25:
+        # A memory that is not embedded yet is taken to be as near as its words are.
+        scale = max(*meaning.values(), 0.0) / max(bm25.values())
+        meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
+    semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
+    keyword = weights.keyword / max(bm25.values()) if bm25 else 0.0
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
-    newness = {record.seq: place / len(newest_last) for place, record in enumerate(newest_last, 1)}
-    recency = weights.latest if query.asks_latest else weights.recency
-    own = {
-        seq: Breakdown(
-            semantic=weights.semantic * _share(meaning.get(seq, 0.0), best_meaning),
-            keyword=weights.keyword * _share(candidates.bm25.get(seq, 0.0), best_bm25),
+    recency = (weights.latest if query.asks_latest else weights.recency) / max(len(newest_last), 1)
+    parts: dict[int, Breakdown] = {}
+    for place, record in enumerate(newest_last, 1):
+        seq, text = record.seq, record.content[:EXCERPT]
+        part = parts[seq] = Breakdown(
+            semantic=semantic * max(meaning.get(seq, 0.0), 0.0),
+            keyword=keyword * bm25.get(seq, 0.0),
             author=weights.author if record.author in query.authors else 0.0,
-            date=weights.date * date_match(query.dates, record.created_at),
-            time_word=weights.time_word if query.asks_when and _TIME_WORD.search(record.content[:5000]) else 0.0,
-            length=weights.length * min(1.0, record.content[:500].count(" ") / _FULL_LENGTH),
+            date=weights.date * date_match(query.dates, record.created_at) if query.dates else 0.0,
+            time_word=weights.time_word if query.asks_when and _TIME_WORD.search(text) else 0.0,
+            length=weights.length * min(1.0, text.count(" ", 0, 500) / _FULL_LENGTH),
             priority=weights.priority * _PRIORITY[record.priority],
-            recency=recency * newness[seq],
-            cosine=candidates.cosines.get(seq),
+            recency=recency * place,
+            cosine=cosines.get(seq),
         )
-        for seq, record in records.items()
-    }
-    return _with_sessions(own, candidates, weights)
+        part.own = (
+            part.semantic
+            + part.keyword
+            + part.author
+            + part.date
+            + part.time_word
+            + part.length
+            + part.priority
+            + part.recency
+        )
+    _add_sessions(parts, candidates, weights)
+    return parts
 
 
-def _with_sessions(own: dict[int, Breakdown], candidates: Candidates, weights: Weights) -> dict[int, Breakdown]:
+def _add_sessions(parts: dict[int, Breakdown], candidates: Candidates, weights: Weights) -> None:
     """Add what each memory gains from its session: where one turn of a talk answers, the next ones often do."""
     best_of: dict[str, float] = {}
     for seq, record in candidates.records.items():
         if record.session is not None:
-            best_of[record.session] = max(best_of.get(record.session, 0.0), own[seq].own)
-
-    def gain(seq: int | None) -> float:
-        return own[seq].own if seq in own else 0.0
-
-    placed = {}
-    for seq, part in own.items():
+            best_of[record.session] = max(best_of.get(record.session, 0.0), parts[seq].own)
+    for seq, part in parts.items():
         before, after = candidates.neighbours.get(seq, (None, None))
-        placed[seq] = replace(
-            part,
-            neighbours=weights.previous * gain(before) + weights.following * gain(after),
-            # A memory without a session is one of its own: it is its best.
-            session=weights.session * best_of.get(candidates.records[seq].session or "", part.own),
+        if before in parts:
+            part.neighbours += weights.previous * parts[before].own
+        if after in parts:
+            part.neighbours += weights.following * parts[after].own
+        # A memory without a session is one of its own: it is its best.
+        part.session = weights.session * best_of.get(candidates.records[seq].session or "", part.own)
+
+
+def _answer_quality(query: Query, best: Sequence[Record], candidates: Candidates) -> float:
+    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held.
+
+    What the keyword index found holds a term at least, however that sees its words.
+    """
+    found = 1 / len(query.terms) if query.terms else 0.0
+    qualities = (
+        max(
+            candidates.cosines.get(r.seq, 0.0),
+            coverage(query.terms, r),
+            found if r.seq in candidates.bm25 else 0.0,
         )
-    return placed
-
-
-def _answer_quality(query: Query, best: Sequence[Record], cosines: Mapping[int, float]) -> float:
-    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held."""
-    qualities = (max(cosines.get(r.seq, 0.0), coverage(query.terms, r)) for r in best)
+        for r in best
+    )
     return min(1.0, max(qualities, default=0.0))
 
 
 def coverage(terms: Collection[str], record: Record) -> float:
     """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms."""
-    text = f"{record.content[:20_000]} {record.author or ''} {record.created_at[:10]}".lower()
+    text = _plain(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}")
     stems = {_stem(word) for word in words(text)}
-    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in terms)
-    return held / len(terms) if terms else 0.0
+    plain = [_plain(term) for term in terms]
+    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in plain)
+    return held / len(plain) if plain else 0.0
 
 
+def _plain(text: str) -> str:
+    """Return text in lower case and without accents, as the keyword index compares words."""
+    lower = text.lower()
+    if lower.isascii():
+        return lower
+    bare = "".join(c for c in unicodedata.normalize("NFD", lower) if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", bare)
+
+
+@lru_cache(maxsize=8192)
 def _stem(word: str) -> str:
     # Rougher than Porter, and only used to grade hits that the index found.
     for suffix in ("ings", "ing", "edly", "ed", "ies", "es", "ly", "s", "e", "y"):
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             return word[: -len(suffix)]
     return word
-
-
-def _share(value: float, best: float) -> float:
-    return max(value, 0.0) / best if best > 0 else 0.0

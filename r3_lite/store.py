@@ -7,7 +7,7 @@ change something say so. The keyword index, the counts, the generations and the 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import apsw
 
@@ -31,21 +31,26 @@ _MAX_NEAR_WORDS = 16
 _MAX_SIMILAR = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One memory as the file holds it. Times are ISO 8601 UTC; `seq` is its row."""
 
     seq: int
     id: str
     user_id: str
     content: str
-    metadata: dict[str, Any]
+    metadata_json: str
     priority: str
     hash: str
     created_at: str
     updated_at: str
     author: str | None
     session: str | None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata, parsed at each access: of the many candidates of a search few are shown."""
+        parsed: dict[str, Any] = json.loads(self.metadata_json)
+        return parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +182,12 @@ def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     return rows[0]
 
 
-def fetch(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, Record]:
-    """Return the memories with these rows, by seq."""
+def fetch(connection: apsw.Connection, seqs: Iterable[int], excerpt: int | None = None) -> dict[int, Record]:
+    """Return the memories with these rows, by seq; of the content the first `excerpt` characters, or all of it."""
     wanted = list(seqs)
     marks = ",".join("?" * len(wanted))
-    return {record.seq: record for record in _records(connection, f"m.seq IN ({marks})", wanted)}
+    columns = _COLUMNS if excerpt is None else _COLUMNS.replace("m.content", f"substr(m.content, 1, {excerpt:d})")
+    return {record.seq: record for record in _records(connection, f"m.seq IN ({marks})", wanted, columns)}
 
 
 def neighbours(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:
@@ -399,11 +405,12 @@ def not_found(memory_id: str) -> MemoryNotFound:
     )
 
 
-def _records(connection: apsw.Connection, where: str, parameters: Iterable[Any]) -> Iterable[Record]:
+def _records(
+    connection: apsw.Connection, where: str, parameters: Iterable[Any], columns: str = _COLUMNS
+) -> Iterable[Record]:
     row: tuple[Any, ...]
-    for row in connection.execute(f"SELECT {_COLUMNS} FROM memories AS m WHERE {where}", tuple(parameters)):
-        seq, memory_id, user_id, content, metadata, *others = row
-        yield Record(seq, memory_id, user_id, content, json.loads(metadata), *others)
+    for row in connection.execute(f"SELECT {columns} FROM memories AS m WHERE {where}", tuple(parameters)):
+        yield Record._make(row)
 
 
 def _next_copy(connection: apsw.Connection, user_id: str, digest: str) -> int:

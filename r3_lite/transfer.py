@@ -1,6 +1,8 @@
 """Import of memories from files: what may be read, the known formats, item by item into the store."""
 
+import itertools
 import json
+import math
 import os
 import re
 import stat
@@ -20,7 +22,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ERRORS_SHOWN = 50
 _TEXT_KEYS = ("memory", "content", "text")
 _LIST_KEYS = ("results", "memories")
-_PRIORITIES = ("critical", "high", "medium", "low")
+_PRIORITIES = {"critical": "critical", "high": "high", "medium": "medium", "normal": "medium", "low": "low"}
 # An id of another program is kept when it cannot be mistaken for text.
 _FOREIGN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 
@@ -46,19 +48,19 @@ class Tally:
 def read_json_file(path: str, roots: Sequence[Path]) -> list[Any]:
     """Return the items of a JSON or JSON Lines file: an array, {"results": […]}, {"memories": […]} or one a line.
 
-    Only regular files whose real path lies in one of `roots`, up to 256 MiB, UTF-8 or UTF-16. Raises ImportFailed
-    or InvalidParameters; no message holds anything of the file.
+    Only regular files whose real path lies in one of `roots`, up to 256 MiB, in any Unicode encoding. Raises
+    ImportFailed or InvalidParameters; no message holds anything of the file.
     """
     text = _decode(_read(path, roots))
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = _loads(text)
+    except ValueError:
         return list(_json_lines(text))
     if isinstance(document, dict):
         lists = [document[key] for key in _LIST_KEYS if isinstance(document.get(key), list)]
         if not lists and any(key in document for key in _TEXT_KEYS):
             return [document]
-        document = lists[0] if lists else None
+        document = list(itertools.chain(*lists)) if lists else None
     if not isinstance(document, list):
         raise ImportFailed(
             "The file holds no list of memories: expected an array, or an object with results or memories."
@@ -136,16 +138,15 @@ def _parse(item: Any, user_id: str, priority: str, batch: str) -> NewMemory | No
         raise InvalidParameters("its text is not a string")
     if not content.strip():
         return None
-    metadata = item.get("metadata") or {}
+    metadata = {} if item.get("metadata") is None else item["metadata"]
     if not isinstance(metadata, dict):
         raise InvalidParameters("its metadata is not an object")
-    rank = item.get("priority") if item.get("priority") in _PRIORITIES else priority
     created_at = _time(item, "created_at")
     return NewMemory(
         user_id=user_id,
         content=check_content(content),
         metadata=check_metadata(metadata),
-        priority=str(rank),
+        priority=_PRIORITIES.get(str(item.get("priority")).strip().lower(), priority),
         id=_id(item.get("id")),
         created_at=created_at,
         updated_at=_time(item, "updated_at") or created_at,
@@ -169,32 +170,52 @@ def _id(value: Any) -> str | None:
     return None
 
 
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError:
+        raise ImportFailed("The file is nested too deeply for a list of memories. Nothing was imported.") from None
+
+
+def _integer(digits: str) -> float:
+    # Python refuses to read numbers of thousands of digits; infinity is refused later, with its item alone.
+    try:
+        return int(digits)
+    except ValueError:
+        return math.inf
+
+
 def _json_lines(text: str) -> Iterator[Any]:
-    for line in text.splitlines():
+    # Not splitlines(): JSON may hold line separators of Unicode as they are.
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                yield json.loads(line)
-            except (ValueError, RecursionError):
-                raise ImportFailed("The file is neither JSON nor JSON Lines. Nothing was imported.") from None
+                yield _loads(line)
+            except ValueError:
+                raise ImportFailed(
+                    f"The file is neither JSON nor JSON Lines (line {number} is not JSON). Nothing was imported."
+                ) from None
 
 
 def _decode(data: bytes) -> str:
-    utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        return data.decode("utf-16" if utf16 else "utf-8-sig")
+        # By the byte order mark or, without one, by where the zero bytes of the first characters are.
+        return data.decode(json.detect_encoding(data))
     except UnicodeDecodeError:
-        raise ImportFailed("The file is not UTF-8 or UTF-16 text. Nothing was imported.") from None
+        raise ImportFailed("The file is not UTF-8, UTF-16 or UTF-32 text. Nothing was imported.") from None
 
 
 def _read(path: str, roots: Sequence[Path]) -> bytes:
     """Open without following a link at the end or blocking on a device, then check what was really opened."""
     if "\0" in path or "://" in path or path.startswith(("\\\\", "//")):
         raise InvalidParameters("file_path is the path of a local file, not an address.")
-    given = Path.home() / Path(path).expanduser()
     refused = InvalidParameters(
         "file_path must name a regular file in the home or temporary folder, or below a folder of R3_IMPORT_ROOTS."
     )
     try:
+        given = Path(path).expanduser()
+        if not given.is_absolute():
+            given = Path.home() / given
         folder = given.parent.resolve(strict=True)
         if not any(folder.is_relative_to(root) for root in roots):
             raise refused
@@ -209,13 +230,20 @@ def _read(path: str, roots: Sequence[Path]) -> bytes:
     except (OSError, RuntimeError, ValueError) as error:
         raise _unreadable(error) from None
     with os.fdopen(descriptor, "rb") as file:
-        # The folder may have been swapped for a link between the check and the opening.
-        now_there = (folder / given.name).stat(follow_symlinks=False)
-        if not os.path.samestat(status, now_there) or folder.resolve() != folder:
+        if not _lies_in(folder, given.name, status):
             raise refused
         if status.st_size > MAX_FILE_BYTES:
             raise InvalidParameters("The file is larger than 256 MiB. Split it and import the parts.")
         return file.read(MAX_FILE_BYTES + 1)
+
+
+def _lies_in(folder: Path, name: str, status: os.stat_result) -> bool:
+    """Tell whether what was opened lies where it was looked for: the folder may have been swapped for a link."""
+    try:
+        there = (folder / name).stat(follow_symlinks=False)
+        return os.path.samestat(status, there) and folder.resolve() == folder
+    except OSError:
+        return False
 
 
 def _unreadable(error: Exception) -> ImportFailed | InvalidParameters:

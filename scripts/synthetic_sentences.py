@@ -253,9 +253,7 @@ class Generator:
             f"{self.invented()}"
         if r < 0.80:
             place = self.pick(self.places)
-            kind = self.pick(
-                ["University", "Hospital", "Bank", "Institute of Technology", "School of Economics"]
-            )
+            kind = self.pick(["University", "Hospital", "Bank", "Institute of Technology", "School of Economics"])
             return self.pick([f"University of {place}", f"{place} {kind}"])
         if r < 0.85:
             return f"{self.pick(self.things)} {self.pick(COMPANY_SUFFIXES)}"

@@ -88,9 +88,7 @@ class Network(torch.nn.Module):
 
 def main() -> None:
     """Counts words, encodes all sentences, trains and writes the two files."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, required=True)
@@ -224,9 +222,7 @@ def build_examples(sentences: Sequence[Labelled], vectors: NDArray[np.float16]) 
         weight = SYNTHETIC_WEIGHT if sentence.source == "synthetic" else 1.0
         weights.append(np.full(len(words), weight, np.float32))
         starts.append(starts[-1] + len(words))
-    return Examples(
-        vectors, np.concatenate(tables), np.concatenate(labels), np.concatenate(weights), np.array(starts)
-    )
+    return Examples(vectors, np.concatenate(tables), np.concatenate(labels), np.concatenate(weights), np.array(starts))
 
 
 def label_words(sentence: Labelled, words: Sequence[Word]) -> NDArray[np.int64]:
@@ -257,9 +253,7 @@ def train(examples: Examples) -> Network:
     network = Network(examples.vectors.shape[1])
     optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     steps = EPOCHS * (count // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1)
     network.train()
     for epoch in range(EPOCHS):
         order = random.permutation(count)

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,14 @@ def plans(connection: apsw.Connection, call: Callable[[], object]) -> list[tuple
         for sql, bindings in statements
         for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)
     ]
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until something that happens on another thread has happened; fail when it never does."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """What the tests of the server share: settings on a temporary path, and a server process on a raw pipe."""
 
 import contextlib
-import ctypes
 import json
 import os
 import queue
@@ -121,13 +120,23 @@ class Answer:
         self.text: str = block["text"]
 
 
+OBEY_PERMISSIONS = """
+import ctypes, sys
+if sys.platform == "linux":
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        ctypes.CDLL(None).prctl(24, capability)  # PR_CAPBSET_DROP
+"""
+"""Makes a process of root obey file permissions like anybody else's. For `prelude`."""
+
+
 class Server:
     """`python -m r3_lite` on a raw pipe, initialised as a client of 2025-11-25. Use as a context manager.
 
-    Every line of its standard output must be a JSON-RPC message, up to the end of the process.
+    Every line of its standard output must be a JSON-RPC message, up to the end of the process. `prelude` is Python
+    that the process runs before it becomes the server.
     """
 
-    def __init__(self, env: dict[str, str], *, stderr: Path | int = subprocess.DEVNULL, preexec: Any = None) -> None:
+    def __init__(self, env: dict[str, str], *, stderr: Path | int = subprocess.DEVNULL, prelude: str = "") -> None:
         self.notifications: list[dict[str, Any]] = []
         self.answered: list[int] = []
         """The requests in the order in which their answers came."""
@@ -136,15 +145,17 @@ class Server:
         self._lock = threading.Lock()
         self._next = 0
         self._bad: list[bytes] = []
+        command = [sys.executable, "-m", "r3_lite"]
+        if prelude:
+            command = [sys.executable, "-c", f"{prelude}\nimport os\nos.execv({sys.executable!r}, {command!r})"]
         with contextlib.ExitStack() as stack:
             log = stack.enter_context(stderr.open("wb")) if isinstance(stderr, Path) else stderr
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "r3_lite"],
+                command,
                 env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                preexec_fn=preexec,
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -244,13 +255,6 @@ class Server:
                 self._answers.put(message)
             else:
                 self.notifications.append(message)
-
-
-def obey_permissions() -> None:
-    """Make a process of root obey file permissions like anybody else's. For `preexec_fn`; Linux."""
-    drop_from_bounding_set, override, read_search = 24, 1, 2
-    for capability in (override, read_search):
-        ctypes.CDLL(None).prctl(drop_from_bounding_set, capability)
 
 
 @contextlib.contextmanager

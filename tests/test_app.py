@@ -911,6 +911,31 @@ async def test_an_import_counts_every_item_and_a_second_run_changes_nothing(
     assert memory["priority"] == "high"
 
 
+async def test_items_that_cannot_be_kept_are_reported_and_the_others_imported(
+    client: Client[Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "import.json"
+    good_ones = '"first", {"text": "second", "metadata": {"n": 1e400}}, "third"'
+    path.write_text(
+        f'[{good_ones}, "x\\ud83d", {{"memory": "deep", "metadata": {{"a": {"[" * 30 + "]" * 30}}}}}, 7,'
+        f' {{"memory": "{"x" * (MAX_CONTENT + 1)}"}}, {{"memory": "y", "metadata": {{"a": "\\ude00"}}}}]'
+    )
+    data = await good(client, "import_memories", source="json_file", file_path=str(path))
+    assert (data["imported"], data["failed"]) == (2, 6)
+    assert [problem["index"] for problem in data["errors"]] == [1, 3, 4, 5, 6, 7]
+    assert await texts(client) == ["third", "first"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "7", '{"other": []}', "[" * 100_000 + "]" * 100_000, "[" + "9" * 5000 + "]", "not json\nat all"]
+)
+async def test_a_file_that_holds_no_memories_is_an_import_error(text: str, client: Client[Any], tmp_path: Path) -> None:
+    path = tmp_path / "import.json"
+    path.write_text(text)
+    assert await failed(client, "import_memories", source="json_file", file_path=str(path)) == "IMPORT_ERROR"
+    assert await texts(client) == []
+
+
 async def test_nothing_but_regular_files_in_the_allowed_folders_is_read(client: Client[Any], tmp_path: Path) -> None:
     secret = tmp_path / "real.json"
     secret.write_text('["CANARY"]')

@@ -30,7 +30,7 @@ LOCOMO = [
             {"question": "What did Ann buy?", "evidence": ["D2:1"], "category": 4, "answer": "a kayak"},
             {"question": "Who greets?", "evidence": ["D2:2; D10:1", "D:10:1"], "category": 1, "answer": "Bob"},
             {"question": "What is said elsewhere?", "evidence": ["D99:1"], "category": 3, "answer": "?"},
-            {"question": "What is never said?", "evidence": [], "category": 5, "adversarial_answer": "?"},
+            {"question": "What is never said?", "category": 5, "adversarial_answer": "?"},
         ],
     }
 ]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -249,6 +250,48 @@ async def test_in_basic_mode_the_graph_tools_say_that_and_why_they_are_off(
         result = await call(client, tool, **await required(client, tool, tmp_path))
     assert data_of(result)["code"] == "MODEL_UNAVAILABLE"
     assert "basic mode" in text_of(result)
+
+
+NASTY: list[Any] = [
+    *(None, True, False, 0, -1, 1, 7, 1.5, 1e308, -1e-300, 10**25, -(10**400)),
+    *(
+        "",
+        " ",
+        "x",
+        "0",
+        "-1",
+        "null",
+        "true",
+        "1e5",
+        "mem_",
+        "mem_" + "0" * 23,
+        "\u0000",
+        "\ufffe\uffff",
+        "%",
+        "'\"\\",
+        "/",
+        "~",
+    ),
+    *("a" * 300, "word " * 50_000, "[]", "{}", "[1]", '{"a": {"$gt": 1}}', "[" * 1000, "2024-01-01", "日本語"),
+    *([], [None], [1, "x"], [{"role": "user", "content": "x"}], [{"role": "user"}], [[[]]]),
+    *({}, {"": ""}, {"a": None}, {"$gt": 1}, {"a": {"$in": []}}, {"a": {"$gt": "x"}}, {"a": {"$eq": 10**400}}),
+    *({"created_at": {"$gt": 10**30}}, {"priority": 5}, {"a": [1, [2]]}, {"\u0000": "\u0000"}, {"user_id": "x"}),
+]
+
+
+@pytest.mark.parametrize("tool", OURS)
+async def test_no_value_of_an_argument_is_a_fault(tool: str, client: Client[Any], tmp_path: Path) -> None:
+    properties = OURS[tool].input_schema["properties"]
+    chance = random.Random(tool)
+    for value in NASTY * len(properties):
+        given = await required(client, tool, tmp_path)
+        given |= {name: chance.choice(NASTY) for name in properties if chance.random() < 0.2}
+        given[chance.choice(list(properties))] = value
+        result = await call(client, tool, **given)
+        if result.is_error:
+            assert data_of(result)["code"] in {"INVALID_PARAMETERS", "MEMORY_NOT_FOUND", "IMPORT_ERROR"}, given
+            assert len(text_of(result)) < 300
+    assert (await good(client, "health_check"))["status"] == "ok"
 
 
 async def test_an_unknown_tool_is_an_error_like_any_other(client: Client[Any]) -> None:

@@ -240,7 +240,7 @@ def test_scores_mean_the_same_in_both_modes(make_engine: MakeEngine) -> None:
         found = engine.search(None, "the cat sleeps on the sofa")
         scores = [hit.score for hit in found.ranking.hits]
         assert found.mode == mode
-        assert scores[0] == 1.0
+        assert scores[0] == pytest.approx(1.0)
         assert scores == sorted(scores, reverse=True)
         assert scores[-1] >= 0
     assert texts(hybrid.search(None, "the cat sleeps on the sofa")) == [
@@ -258,6 +258,18 @@ def test_the_nearest_of_another_user_never_push_out_ones_own(make_engine: MakeEn
     assert ids(engine.search("me", "feline", limit=5)) == [mine]
     assert ids(engine.search("me", "cat", limit=5)) == [mine]
     assert len(engine.search("other", "feline", limit=5).ranking.hits) == 5
+
+
+def test_a_session_of_the_same_name_of_another_user_stays_apart(make_engine: MakeEngine) -> None:
+    engine = make_engine()
+    session = {"session_id": "monday"}
+    for text in ("I saw a kitten", "the password is xyzzy", "and then I went to sleep"):
+        engine.add("alice", text, metadata=session, wait=True)
+        engine.add("bob", f"{text} too", metadata=session, wait=True)
+    for user in ("alice", "bob"):
+        found = engine.search(user, "feline password", limit=100)
+        assert len(found.ranking.hits) >= 2
+        assert {hit.record.user_id for hit in found.ranking.hits} == {user}
 
 
 def test_a_filter_restricts_the_nearest_before_the_cut(make_engine: MakeEngine) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import socket
 import subprocess
@@ -18,12 +17,10 @@ import psutil
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
-from mcp_helpers import MODES, Server, environment, eventually, found, good, obey_permissions
+from mcp_helpers import MODES, OBEY_PERMISSIONS, Server, environment, eventually, found, good
 
 import r3_lite
 from r3_lite.limits import MAX_CONTENT
-
-TOOLS_WITHOUT_MEMORIES = ["sync_status", "health_check", "get_all_memories", "delete_all_memories"]
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +177,7 @@ def test_a_read_only_file_can_be_searched_and_refuses_writes(tmp_path: Path) -> 
         memory_id = server.saved("Ada drinks tea")
     (folder / "memories.db").chmod(0o444)
     folder.chmod(0o555)
-    with Server(env, preexec=obey_permissions) as server:
+    with Server(env, prelude=OBEY_PERMISSIONS) as server:
         hits = server.call("search_memory", query="tea").data["results"]
         assert [hit["id"] for hit in hits] == [memory_id]
         assert server.call("get_memory", memory_id=memory_id).data["content"] == "Ada drinks tea"
@@ -204,14 +201,13 @@ def test_a_normal_session_leaves_standard_error_empty(tmp_path: Path) -> None:
     assert (tmp_path / "stderr").read_bytes() == b""
 
 
-@pytest.mark.parametrize("kind", ["closed", "full"])
-def test_the_server_works_without_a_standard_error(kind: str, tmp_path: Path) -> None:
-    def prepare() -> None:
-        os.close(2)
-        if kind == "full":
-            os.open("/dev/full", os.O_WRONLY)
-
-    with Server(environment(tmp_path, R3_DEBUG="1"), preexec=prepare) as server:
+@pytest.mark.parametrize(
+    "prelude",
+    ["import os; os.close(2)", "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 2)"],
+    ids=["closed", "full"],
+)
+def test_the_server_works_without_a_standard_error(prelude: str, tmp_path: Path) -> None:
+    with Server(environment(tmp_path, R3_DEBUG="1"), prelude=prelude) as server:
         server.saved("Ada drinks tea")
         assert server.call("search_memory", query="tea", no_such="argument").is_error
         assert server.call("search_memory", query="tea").data["total_candidates"] == 1
@@ -244,6 +240,13 @@ def test_no_value_that_was_sent_reaches_standard_error_and_no_key_the_file(serve
     assert b"CANARY" not in (folder / "stderr").read_bytes()
     for file in folder.glob("memories.db*"):
         assert b"CANARY6" not in file.read_bytes()
+
+
+def test_an_address_as_import_file_is_never_fetched(server: Server, silent_host: tuple[str, list[object]]) -> None:
+    host, came = silent_host
+    for path in (host, f"{host}/x.json", f"\\\\{host.removeprefix('http://')}\\x.json", "file:///etc/passwd"):
+        assert server.call("import_memories", source="json_file", file_path=path).is_error
+    assert came == []
 
 
 # Requests that are hard to read

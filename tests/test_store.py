@@ -517,6 +517,25 @@ def test_a_batch_is_the_session_of_those_that_name_none(connection: apsw.Connect
     assert (first.session, second.session) == ("import:1", "s")
 
 
+def test_neighbours_are_those_of_the_same_session_and_user(connection: apsw.Connection) -> None:
+    def turn(content: str, session: str | None, user_id: str = ALICE) -> int:
+        return insert(connection, content, user_id, metadata={"session_id": session} if session else {}).seq
+
+    a1, b1, his = turn("one", "a"), turn("two", "b"), turn("his", "a", BOB)
+    a2, alone, a3 = turn("three", "a"), turn("four", None), turn("five", "a")
+    found = store.neighbours(connection, [a1, a2, a3, b1, his, alone, 999])
+    assert found == {a1: (None, a2), a2: (a1, a3), a3: (a2, None), b1: (None, None), his: (None, None)}
+    assert store.neighbours(connection, []) == {}
+
+
+def test_of_long_texts_an_excerpt_can_be_fetched(connection: apsw.Connection) -> None:
+    seq = insert(connection, "東京 and more", metadata={"a": 1}).seq
+    assert store.fetch(connection, [seq], excerpt=4)[seq].content == "東京 a"
+    assert store.fetch(connection, [seq], excerpt=4)[seq].metadata == {"a": 1}
+    assert store.fetch(connection, [seq])[seq].content == "東京 and more"
+    assert store.fetch(connection, []) == {}
+
+
 def test_authors_are_each_users_own(connection: apsw.Connection) -> None:
     for n, name in enumerate(["Caroline", "Melanie", "Caroline", "", "Ωmega"]):
         add(connection, f"fact {n}", metadata={"author": name})
@@ -701,12 +720,14 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: store.authors(c, ALICE),
         lambda c, m: store.history(c, ALICE, m.id, 10),
         lambda c, m: store.owner(c, m.id),
+        lambda c, m: store.neighbours(c, [m.seq]),
         lambda c, m: store.count(c, ALICE),
         lambda c, m: store.generation(c, ALICE),
         lambda c, m: store.delete_all(c, ALICE),
         lambda c, m: vectors.nearest(c, 1, tiny_vector("cat").tobytes(), ALICE, ("1", []), 10),
         lambda c, m: vectors.nearest(c, 1, tiny_vector("cat").tobytes(), ALICE, FILTER, 10),
         lambda c, m: vectors.cosines(c, 1, tiny_vector("cat").tobytes(), [m.seq]),
+        lambda c, m: vectors.cosines_in_context(c, 1, tiny_vector("cat").tobytes(), {m.seq: m.seq}),
         lambda c, m: jobs.due(c, 1, 10),
         lambda c, m: jobs.of_memory(c, 1, m.seq),
         lambda c, m: jobs.states(c, 1, 10),
@@ -715,7 +736,7 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: jobs.record_failure(c, 1, "embed", m.seq, "x"),
         lambda c, m: vectors.find_space(c, "first"),
     ],
-    ids=range(26),
+    ids=range(28),
 )
 def test_no_call_reads_a_whole_table(
     connection: apsw.Connection, call: Callable[[apsw.Connection, Record], object]

@@ -54,17 +54,16 @@ def embed(connection: apsw.Connection, space: int, limit: int = 10_000) -> int:
     return vectors.store_vectors(connection, space, done)
 
 
-def nearest(
-    connection: apsw.Connection, space: int, query: bytes, user_id: str, where: Clause, limit: int
-) -> dict[int, float]:
-    """Return the `limit` best of what `vectors.nearest` finds, by seq."""
-    found = vectors.nearest(connection, space, query, user_id, where, limit)
-    return {seq: cosine for seq, cosine, _ in found[:limit]}
-
-
 def near(connection: apsw.Connection, space: int, query: str, user_id: str = ALICE, **more: Any) -> dict[int, float]:
     where, limit = more.get("where", EVERYTHING), more.get("limit", 100)
-    return nearest(connection, space, tiny_vector(query).tobytes(), user_id, where, limit)
+    return nearest(connection, space, tiny_vector(query), user_id, where, limit)
+
+
+def nearest(
+    connection: apsw.Connection, space: int, query: Matrix, user_id: str, where: Clause, limit: int
+) -> dict[int, float]:
+    found = vectors.nearest(connection, space, query.tobytes(), user_id, where, limit)
+    return {seq: cosine for seq, cosine, _ in found[:limit]}
 
 
 @dataclass
@@ -160,9 +159,9 @@ def test_the_best_part_of_a_long_text_counts(connection: apsw.Connection, space:
 
 
 def test_small_stores_are_searched_exactly(connection: apsw.Connection) -> None:
-    field = make_field(connection, {ALICE: 250, BOB: 250}, dimension=64, chunks=(1, 3, 2))
+    field = make_field(connection, {ALICE: 150, BOB: 150}, dimension=64, chunks=(1, 3, 2))
     for query in queries(field, 20):
-        found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, 20)
+        found = nearest(connection, field.space, query, ALICE, EVERYTHING, 20)
         assert_same(found, field.top(query, ALICE, 20))
 
 
@@ -170,7 +169,7 @@ def test_filters_are_searched_exactly(connection: apsw.Connection) -> None:
     field = make_field(connection, {ALICE: 1500, BOB: 500}, dimension=32, chunks=(1, 2))
     for topic, query in enumerate(queries(field, 7)):
         where = compile_filter({"topic": topic})
-        found = nearest(connection, field.space, query.tobytes(), ALICE, where, 15)
+        found = nearest(connection, field.space, query, ALICE, where, 15)
         assert_same(found, field.top(query, ALICE, 15, topic))
 
 
@@ -180,7 +179,7 @@ def test_large_stores_are_searched_well_and_scored_exactly(connection: apsw.Conn
     recalls = []
     for query in queries(field, 15):
         for limit in (10, 1500):
-            found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, limit)
+            found = nearest(connection, field.space, query, ALICE, EVERYTHING, limit)
             exact = field.cosines(query, ALICE)
             assert len(found) == limit
             assert list(found.values()) == sorted(found.values(), reverse=True)
@@ -244,6 +243,35 @@ def test_cosines_are_exact_for_the_memories_asked_for(connection: apsw.Connectio
     assert found == pytest.approx({cat: 1, dog: 0})
 
 
+def test_neighbours_come_with_their_authors(connection: apsw.Connection, space: int) -> None:
+    add(connection, "cat", metadata={"author": "Ana"})
+    add(connection, "cat dog")
+    embed(connection, space)
+    for where in (EVERYTHING, compile_filter({"other": None})):
+        found = vectors.nearest(connection, space, tiny_vector("cat").tobytes(), ALICE, where, 5)
+        assert [author for _, _, author in found] == ["Ana", None]
+
+
+def test_a_memory_is_compared_together_with_the_one_before_it(connection: apsw.Connection, space: int) -> None:
+    """The sum of two unit vectors: "cat" before "dog" is as near to "cat dog" as can be."""
+    before, after, alone = (add(connection, text) for text in ("car\n\ncat", "dog\n\nhouse", "tea"))
+    embed(connection, space)
+    query = tiny_vector("cat dog").tobytes()
+    found = vectors.cosines_in_context(connection, space, query, {after: before, alone: 999, before: alone})
+    # Of the one before the last part counts, of the memory itself the best.
+    assert found == pytest.approx({after: 1, before: tiny_vector("tea cat") @ tiny_vector("cat dog")})
+    assert vectors.cosines_in_context(connection, space, query, {}) == {}
+
+
+def test_vectors_that_cancel_each_other_out_are_near_to_nothing(connection: apsw.Connection, space: int) -> None:
+    first, second = add(connection, "cat"), add(connection, "dog")
+    row = tiny_vector("cat")
+    one, other = due(connection, space, 2)
+    done = {one: [row.tobytes()], other: [(-row).tobytes()]}
+    vectors.store_vectors(connection, space, done)
+    assert vectors.cosines_in_context(connection, space, row.tobytes(), {second: first}) == {second: 0}
+
+
 # Spaces
 
 
@@ -275,7 +303,7 @@ def test_spaces_of_other_dimensions_live_side_by_side(connection: apsw.Connectio
     (job,) = due(connection, large, 10)
     row = unit(np.ones(768, np.float32))
     vectors.store_vectors(connection, large, {job: [row.tobytes()]})
-    assert nearest(connection, large, row.tobytes(), ALICE, EVERYTHING, 5) == pytest.approx({memory: 1})
+    assert nearest(connection, large, row, ALICE, EVERYTHING, 5) == pytest.approx({memory: 1})
     assert near(connection, space, "cat") == pytest.approx({memory: 1})
 
 
@@ -408,7 +436,7 @@ def test_space_of_deleted_vectors_is_given_back(database: Database) -> None:
         connection.execute("DELETE FROM history")
     assert database.connection().execute("VACUUM; PRAGMA page_count").get < full / 4
     with database.read() as connection:
-        found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, 200)
+        found = nearest(connection, field.space, query, ALICE, EVERYTHING, 200)
     assert set(found) == kept
 
 

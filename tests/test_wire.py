@@ -309,7 +309,7 @@ class Result(BaseModel):
 def add_memory(content: str = "", unreadable: str = "") -> str:
     if unreadable:
         raise ToolError(unreadable)
-    print("noise")
+    print("noise", flush=True)
     child = subprocess.run([sys.executable, "-c", "print('noise'); input()"])
     return f"{content} {child.returncode}"
 
