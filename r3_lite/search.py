@@ -29,9 +29,9 @@ class Weights:
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
     context: float = 0.7
     keyword: float = 0.25
-    author: float = 0.25
+    author: float = 0.22
     date: float = 0.3
-    time_word: float = 0.2
+    time_word: float = 0.15
     length: float = 0.1
     priority: float = 0.02
     # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
@@ -39,7 +39,7 @@ class Weights:
     latest: float = 0.3
     # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
     previous: float = 0.05
-    following: float = 0.25
+    following: float = 0.2
     session: float = 0.8
 
 
@@ -186,6 +186,10 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
     meaning = {
         s: (1 - share) * cosine + share * context.get(s, cosine) for s, cosine in cosines.items() if s in records
     }
+    if meaning and bm25:
+        # A memory that is not embedded yet is taken to be as near as its words are.
+        scale = max(*meaning.values(), 0.0) / max(bm25.values())
+        meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
     semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
     keyword = weights.keyword / max(bm25.values()) if bm25 else 0.0
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
