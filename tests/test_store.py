@@ -171,6 +171,15 @@ def test_near_texts_are_found_as_brute_force_finds_them(connection: apsw.Connect
         assert [(s.id, s.score) for s in store.find_similar(connection, ALICE, text)] == expected
 
 
+def test_a_long_document_is_only_ever_the_same_or_another(connection: apsw.Connection) -> None:
+    """To compare a megabyte word by word with fifty others would hold the write lock for minutes."""
+    document = " ".join(f"word{n}" for n in range(4_000))
+    first = insert(connection, document)
+    other = insert(connection, f"{document} end")
+    assert (other.duplicate, other.similar) == (False, ())
+    assert insert(connection, document.upper()).id == first.id
+
+
 def test_parallel_adds_of_one_text_make_one_memory(database: Database) -> None:
     def add_same(_: int) -> str:
         with database.write() as connection:
