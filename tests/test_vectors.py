@@ -63,7 +63,7 @@ def nearest(
     connection: apsw.Connection, space: int, query: Matrix, user_id: str, where: Clause, limit: int
 ) -> dict[int, float]:
     found = vectors.nearest(connection, space, query.tobytes(), user_id, where, limit)
-    return {seq: cosine for seq, cosine, _ in found[:limit]}
+    return dict(found[:limit])
 
 
 @dataclass
@@ -241,15 +241,6 @@ def test_cosines_are_exact_for_the_memories_asked_for(connection: apsw.Connectio
     embed(connection, space, limit=2)
     found = vectors.cosines(connection, space, tiny_vector("tea").tobytes(), [cat, dog, bare, 999])
     assert found == pytest.approx({cat: 1, dog: 0})
-
-
-def test_neighbours_come_with_their_authors(connection: apsw.Connection, space: int) -> None:
-    add(connection, "cat", metadata={"author": "Ana"})
-    add(connection, "cat dog")
-    embed(connection, space)
-    for where in (EVERYTHING, compile_filter({"other": None})):
-        found = vectors.nearest(connection, space, tiny_vector("cat").tobytes(), ALICE, where, 5)
-        assert [author for _, _, author in found] == ["Ana", None]
 
 
 def test_a_memory_is_compared_together_with_the_one_before_it(connection: apsw.Connection, space: int) -> None:
