@@ -11,7 +11,7 @@ from typing import Literal
 
 from r3_lite.query import Query, date_match
 from r3_lite.store import Record
-from r3_lite.text import words
+from r3_lite.text import bare, has_forms, stem_of, words
 
 Mode = Literal["hybrid", "keyword"]
 
@@ -233,11 +233,21 @@ def _answer_quality(query: Query, best: Sequence[Record], cosines: Mapping[int, 
 
 
 def coverage(terms: Collection[str], record: Record) -> float:
-    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms."""
-    text = f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}".lower()
+    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms.
+
+    A term that is only part of a word, or whose stem is, counts half.
+    """
+    text = bare(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}").lower()
     stems = {_stem(word) for word in words(text)}
-    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in terms)
-    return held / len(terms) if terms else 0.0
+    return sum(_held(bare(term), text, stems) for term in terms) / len(terms) if terms else 0.0
+
+
+def _held(term: str, text: str, stems: Collection[str]) -> float:
+    if " " in term:
+        return float(term.replace(" ", "") in text)
+    if term in text if not term.isascii() else _stem(term) in stems:
+        return 1.0
+    return 0.5 if has_forms(term) and stem_of(term) in text else 0.0
 
 
 @lru_cache(maxsize=8192)
