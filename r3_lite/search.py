@@ -6,14 +6,13 @@ The weighted sum and its constants were measured on LoCoMo dialogues and on plai
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from r3_lite.query import Query, date_match
-from r3_lite.text import words
+from r3_lite.text import bare, has_forms, stem_of, words
 
 if TYPE_CHECKING:
     from r3_lite.store import Record
@@ -273,21 +272,21 @@ def _answer_quality(query: Query, best: Sequence[Record], candidates: Candidates
 
 
 def coverage(terms: Collection[str], record: Record) -> float:
-    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms."""
-    text = _plain(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}")
+    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms.
+
+    A term that is only part of a word, or whose stem is, counts half.
+    """
+    text = bare(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}").lower()
     stems = {_stem(word) for word in words(text)}
-    plain = [_plain(term) for term in terms]
-    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in plain)
-    return held / len(plain) if plain else 0.0
+    return sum(_held(bare(term), text, stems) for term in terms) / len(terms) if terms else 0.0
 
 
-def _plain(text: str) -> str:
-    """Return text in lower case and without accents, as the keyword index compares words."""
-    lower = text.lower()
-    if lower.isascii():
-        return lower
-    bare = "".join(c for c in unicodedata.normalize("NFD", lower) if not "\u0300" <= c <= "\u036f")
-    return unicodedata.normalize("NFC", bare)
+def _held(term: str, text: str, stems: Collection[str]) -> float:
+    if " " in term:
+        return float(term.replace(" ", "") in text)
+    if term in text if not term.isascii() else _stem(term) in stems:
+        return 1.0
+    return 0.5 if has_forms(term) and stem_of(term) in text else 0.0
 
 
 @lru_cache(maxsize=8192)

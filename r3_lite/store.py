@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
+from r3_lite import wordforms
 from r3_lite.clock import ID_PATTERN, new_id, now_text
 from r3_lite.dedupe import NEAR_MATCH, SIMILAR, required_overlap, same_meaning, share
 from r3_lite.errors import MemoryNotFound
@@ -142,6 +143,7 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
         ),
     )
     seq = connection.last_insert_rowid()
+    wordforms.learn(connection, new.user_id, new.content)
     _record(connection, "created", seq=seq)
     return Added(seq, memory_id, duplicate=False, similar=similar)
 
@@ -159,7 +161,7 @@ def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tup
     if not chosen:
         return ()
     # The index knows words as they were written: "straße", not "strasse".
-    written = {word.lower() for word in words(space_out(content) or content)}
+    written = {word.lower() for word in words(f"{content} {space_out(content)}")}
     chosen += [word for word in written.difference(chosen) if folded(word) in chosen]
     rows = connection.execute(
         """SELECT m.id, m.content FROM words JOIN memories AS m ON m.seq = words.rowid
@@ -253,6 +255,8 @@ def update(
             old.seq,
         ),
     )
+    if text != old.content:
+        wordforms.learn(connection, user_id, text)
     _record(connection, "updated", seq=old.seq)
     return find(connection, user_id, memory_id)
 
@@ -302,6 +306,16 @@ def keyword_matches(
         (expression, user_id, *where[1], limit),
     )
     return dict(rows)
+
+
+def is_rare(connection: apsw.Connection, term: str, user_id: str, fewer_than: int) -> bool:
+    """Tell whether fewer than so many of the user's memories hold a term; a frequent one costs next to nothing."""
+    found = connection.execute(
+        """SELECT count(*) FROM (SELECT 1 FROM words JOIN memories AS m ON m.seq = words.rowid
+           WHERE words MATCH ? AND m.user_id = ? LIMIT ?)""",
+        (match_any([term]), user_id, fewer_than),
+    ).get
+    return int(found) < fewer_than
 
 
 def authors(connection: apsw.Connection, user_id: str) -> list[str]:
@@ -393,9 +407,10 @@ def keyword_rows(connection: apsw.Connection) -> int:
 
 
 def keyword_index_sound(connection: apsw.Connection) -> bool:
-    """Compare the keyword index with the memories (FTS5's own check). Needs a write transaction; writes nothing."""
+    """Compare the keyword index with what it indexes (FTS5's own check). Needs a write transaction; writes nothing."""
     try:
         connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+        connection.execute("INSERT INTO parts (parts, rank) VALUES ('integrity-check', 1)")
     except apsw.CorruptError:
         return False
     return True
@@ -404,6 +419,7 @@ def keyword_index_sound(connection: apsw.Connection) -> bool:
 def rebuild_keyword_index(connection: apsw.Connection) -> None:
     """Make the keyword index anew from the memories; answers to every user may change by it. Writes."""
     connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+    wordforms.rebuild(connection)
     connection.execute("UPDATE users SET generation = generation + 1")
 
 
