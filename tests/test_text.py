@@ -134,6 +134,7 @@ SAME = [
     ("No, I can't", "no i can't"),
     ("No. 5 is alive", "no 5 is alive"),
     ("Bob,Ana;Eve", "Bob Ana Eve"),
+    ("room,5;6 chairs", "room 5;6 chairs"),
     ("a list: one, two", "a list one two"),
     ("• point", "point"),
 ]
@@ -169,6 +170,7 @@ DIFFERENT = [
     ("open Mon-Fri", "open Mon Fri"),
     ("12:30", "1230"),
     ("1,5", "15"),
+    ("1,5", "1 5"),
     ("2024-03-04", "2024 0304"),
     ("Is it safe?", "Is it safe"),
     ("No, dogs are allowed", "No dogs are allowed"),
