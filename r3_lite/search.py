@@ -130,11 +130,16 @@ class Ranking:
     below: int = 0
 
 
-def pool(nearest: Sequence[tuple[int, float, str | None]], authors: Collection[str], size: int) -> dict[int, float]:
-    """Choose from the nearest memories (seq, cosine, author; best first) the `size` best and those of each author."""
-    chosen = {seq: cosine for seq, cosine, _ in nearest[:size]}
-    for author in authors:
-        chosen.update([(seq, cosine) for seq, cosine, writer in nearest if writer == author][:size])
+def pool(
+    nearest: Sequence[tuple[int, float]], written_by: Mapping[str, Collection[int]], size: int
+) -> dict[int, float]:
+    """Choose from the nearest memories (seq, cosine; best first) the `size` best, and the `size` best of each author.
+
+    `written_by` holds the memories among them of each author that the query names.
+    """
+    chosen = dict(nearest[:size])
+    for own in written_by.values():
+        chosen.update([(seq, cosine) for seq, cosine in nearest if seq in own][:size])
     return chosen
 
 

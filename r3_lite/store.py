@@ -5,7 +5,7 @@ change something say so. The keyword index, the counts, the generations and the 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -316,6 +316,15 @@ def authors(connection: apsw.Connection, user_id: str) -> list[str]:
         (user_id,),
     )
     return [name for (name,) in rows]
+
+
+def written_by(connection: apsw.Connection, author: str, seqs: Collection[int]) -> set[int]:
+    """Return those of the memories that this author wrote."""
+    marks = ",".join("?" * len(seqs))
+    rows: Iterable[Any] = connection.execute(
+        f"SELECT seq FROM memories WHERE seq IN ({marks}) AND author = ?", (*seqs, author)
+    )
+    return {seq for (seq,) in rows}
 
 
 def history(connection: apsw.Connection, user_id: str, memory_id: str, limit: int) -> tuple[int, list[Version]]:

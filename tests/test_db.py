@@ -61,11 +61,11 @@ def schema_of(path: Path) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def migrate_to(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Pretend that this program has a second migration."""
+    """Pretend that this program has one more migration."""
 
     def patch(sql: str) -> None:
-        second = Migration(2, "0002_second", sql)
-        monkeypatch.setattr(db, "load_migrations", lambda: (*load_migrations(), second))
+        one_more = Migration(load_migrations()[-1].version + 1, "one_more", sql)
+        monkeypatch.setattr(db, "load_migrations", lambda: (*load_migrations(), one_more))
 
     return patch
 
@@ -279,7 +279,7 @@ from pathlib import Path
 from r3_lite import db
 if sys.argv[3] == "second":
     known = db.load_migrations()
-    db.load_migrations = lambda: (*known, db.Migration(2, "second", "CREATE TABLE second (a)"))
+    db.load_migrations = lambda: (*known, db.Migration(len(known) + 1, "second", "CREATE TABLE second (a)"))
 database = db.Database(Path(sys.argv[1]), synchronous="normal")
 sys.stdin.read()
 with database.write() as connection:

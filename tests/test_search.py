@@ -264,10 +264,10 @@ def test_a_keyword_match_holds_a_term_at_least() -> None:
 
 
 def test_the_pool_is_the_nearest_and_the_nearest_of_each_person_named() -> None:
-    nearest = [(1, 0.9, "Bo"), (2, 0.8, None), (3, 0.7, "Ana"), (4, 0.6, "Ana"), (5, 0.5, "Ana"), (6, 0.4, "Bo")]
-    assert pool(nearest, ["Ana"], 2) == {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6}
-    assert pool(nearest, [], 2) == {1: 0.9, 2: 0.8}
-    assert pool([], ["Ana"], 2) == {}
+    nearest = [(1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6), (5, 0.5), (6, 0.4)]
+    assert pool(nearest, {"Ana": {3, 4, 5}}, 2) == {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6}
+    assert pool(nearest, {}, 2) == {1: 0.9, 2: 0.8}
+    assert pool([], {"Ana": set()}, 2) == {}
 
 
 # Through the engine
