@@ -79,6 +79,7 @@ DIFFERENT = [
     ("Note 7 explodes", "7 explodes"),
     ("Ana lives in Oslo", "Ana lives in Oslo and Rome"),
     ("I moved to Oslo. Then I married.", "Then I married. I moved to Oslo."),
+    ("I moved to Oslo. I met Ana. I married.", "I married. I met Ana. I moved to Oslo."),
     ("Did Ana call? No. Did Bo call? Yes.", "Did Ana call? Yes. Did Bo call? No."),
     ("Written by J. K. Rowling", "Written by K. J. Rowling"),
     ("我住在北京", "我住在南京"),

@@ -96,6 +96,13 @@ def test_a_copy_is_stored_where_the_caller_insists(connection: apsw.Connection) 
     assert insert(connection, "a fact").id == first.id
 
 
+def test_the_first_of_several_copies_stays_the_one_that_is_known(connection: apsw.Connection) -> None:
+    first = insert(connection, "a fact")
+    insert(connection, "a fact", check_duplicates=False)
+    store.update(connection, ALICE, first.id, metadata={"a": 1})
+    assert insert(connection, "a fact").id == first.id
+
+
 LONG = "The staging server of the billing team listens on port 5432 behind the old load balancer"
 
 
@@ -403,6 +410,13 @@ def test_filters_and_users_restrict_keyword_matches_before_the_cut(connection: a
     assert all(score > 0 for score in found.values())
 
 
+def test_keyword_matches_are_each_users_own(connection: apsw.Connection) -> None:
+    add(connection, "tea of alice")
+    add(connection, "tea of bob", BOB)
+    assert (hits(connection, "tea"), hits(connection, "tea", BOB)) == (["tea of alice"], ["tea of bob"])
+    assert hits(connection, "tea", "nobody") == []
+
+
 SYNTAX = [
     "multi-agent", "don't panic", "status: done", "C++", "foo/bar", "20.04", 'say "hi', "(python", "retry OR",
     "what did we discuss?", "content:*", "content : x", "NEAR(a b)", "x AND y", "NOT a", "^start", "pre*", "{a b}: c",
@@ -691,8 +705,10 @@ def test_a_keyword_index_out_of_step_is_noticed_and_rebuilt(connection: apsw.Con
     store.update(connection, ALICE, memory_id, content="cherry")
     connection.execute(trigger)
     assert not store.keyword_index_sound(connection)
+    before = store.generation(connection, ALICE)
     store.rebuild_keyword_index(connection)
     assert store.keyword_index_sound(connection)
+    assert store.generation(connection, ALICE) > before
     assert (hits(connection, "banana"), hits(connection, "cherry")) == ([], ["cherry"])
     store.delete(connection, ALICE, memory_id)
 

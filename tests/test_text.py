@@ -225,6 +225,7 @@ DIFFERENT = [
     ("open Mon-Fri", "open Mon Fri"),
     ("12:30", "1230"),
     ("1,5", "15"),
+    ("1,5", "1 5"),
     ("2024-03-04", "2024 0304"),
     ("Is it safe?", "Is it safe"),
     ("No, dogs are allowed", "No dogs are allowed"),
