@@ -103,7 +103,7 @@ def recall(engine: Engine, queries: Sequence[str]) -> float:
         vector = engine.encoder.embed_query(query)
         best = np.argsort(-(matrix @ vector))[:NEAREST]
         found = vectors.nearest(connection, space, vector.tobytes(), LARGE, EVERYTHING, NEAREST)
-        shares.append(len(set(seqs[best].tolist()) & {seq for seq, _, _ in found}) / len(best))
+        shares.append(len(set(seqs[best].tolist()) & {seq for seq, _ in found[:NEAREST]}) / len(best))
     return statistics.fmean(shares)
 
 

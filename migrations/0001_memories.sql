@@ -15,7 +15,8 @@ CREATE TABLE memories (
     updated_at TEXT NOT NULL,
     -- Items imported together; the session of those that name none.
     batch      TEXT,
-    -- The content with its Chinese, Japanese, Korean, Thai … characters set apart; empty where it has none.
+    -- The content with its Chinese, Japanese, Korean, Thai … characters set apart; without such characters, the words
+    -- that have a plainer spelling (ß, Arabic vowels …), in that spelling; empty where there is nothing of the kind.
     spaced     TEXT NOT NULL DEFAULT '',
     author     TEXT GENERATED ALWAYS AS (CAST(coalesce(
                    metadata ->> '$.author', metadata ->> '$.speaker', metadata ->> '$.name', metadata ->> '$.role'
@@ -100,6 +101,32 @@ CREATE VIRTUAL TABLE words USING fts5 (
     content = 'memories', content_rowid = 'seq',
     tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 );
+
+-- The words of each user's memories, lower case and without accents: a query's rare words find their other forms,
+-- and the compounds that hold them, here. A word stays when the last memory with it is gone, unless it was the last
+-- memory of all: it finds nothing then.
+CREATE TABLE vocabulary (
+    id      INTEGER PRIMARY KEY,
+    user_id TEXT NOT NULL,
+    word    TEXT NOT NULL,
+    UNIQUE (user_id, word)
+) STRICT;
+
+CREATE VIRTUAL TABLE parts USING fts5 (
+    word, content = 'vocabulary', content_rowid = 'id', tokenize = "trigram case_sensitive 1", detail = none
+);
+
+CREATE TRIGGER word_inserted AFTER INSERT ON vocabulary BEGIN
+    INSERT INTO parts (rowid, word) VALUES (new.id, new.word);
+END;
+
+CREATE TRIGGER word_deleted AFTER DELETE ON vocabulary BEGIN
+    INSERT INTO parts (parts, rowid, word) VALUES ('delete', old.id, old.word);
+END;
+
+CREATE TRIGGER last_memory_deleted AFTER UPDATE OF memories ON users WHEN new.memories = 0 BEGIN
+    DELETE FROM vocabulary WHERE user_id = new.user_id;
+END;
 
 CREATE TRIGGER memory_inserted AFTER INSERT ON memories BEGIN
     INSERT INTO words (rowid, content, author, day, spaced)

@@ -177,17 +177,17 @@ class Engine:
         user = self.user(user_id)
         where = compile_filter(metadata_filter)
         dense = self._dense_space()
-        key = (user, query, where[0], repr(where[1]), limit, threshold, dense)
         with self.database.read() as connection:
             generation = store.generation(connection, user)
-        cached: tuple[int, Found] | None = self.searches.get(key) if use_cache else None
-        if cached is not None and cached[0] == generation:
-            return replace(cached[1], source="cache")
+        key = (user, generation, query, where[0], repr(where[1]), limit, threshold, dense)
+        cached: Found | None = self.searches.get(key) if use_cache else None
+        if cached is not None:
+            return replace(cached, source="cache")
         # The generation is read before the memories: a write in between leaves an entry that is never served.
         found = self._search(user, query, where, limit, threshold, dense)
         # What an answer says about other users changes without this user's generation.
         if found.total and not found.warning:
-            self.searches.put(key, (generation, found))
+            self.searches.put(key, found)
         return found
 
     def page(

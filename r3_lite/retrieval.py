@@ -4,11 +4,17 @@ from dataclasses import dataclass
 
 import apsw
 
-from r3_lite import search, store, vectors
+from r3_lite import search, store, vectors, wordforms
 from r3_lite.errors import StorageError
 from r3_lite.filters import Clause
 from r3_lite.query import Query
 from r3_lite.search import Candidates
+from r3_lite.text import has_forms
+
+# A query's word that so many memories hold says enough as it stands; of a rarer one its other forms are looked up.
+FREQUENT = 5
+# What a memory earns by another form of a word, as a share of what the word itself would earn it at least.
+OTHER_FORM = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +45,14 @@ def gather(
     cosines: dict[int, float] = {}
     if query.terms:
         try:
-            bm25 = store.keyword_matches(connection, store.match_any(query.terms), user_id, size, where)
+            bm25 = _by_keyword(connection, query, user_id, where, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_words = "The keyword index cannot be read: this answer comes from meaning alone."
     if vector is not None and space is not None:
         try:
             near = vectors.nearest(connection, space, vector, user_id, where, 2 * size)
-            cosines = search.pool(near, query.authors, size)
+            written_by = {name: store.written_by(connection, name, [s for s, _ in near]) for name in query.authors}
+            cosines = search.pool(near, written_by, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_vectors = "The vectors cannot be read: this answer comes from keywords alone."
             vector = None
@@ -63,3 +70,25 @@ def gather(
         previous = {seq: before for seq, (before, _) in around.items() if before is not None}
         context = vectors.cosines_in_context(connection, space, vector, previous)
     return Gathered(Candidates(records, cosines, bm25, context, around), broken_words or broken_vectors)
+
+
+def _by_keyword(connection: apsw.Connection, query: Query, user_id: str, where: Clause, size: int) -> dict[int, float]:
+    """Return the keyword scores by seq: BM25 of the query's words, and a part of it for other forms of rare ones.
+
+    A memory that holds a word in another form never earns more by it than one that holds the word itself.
+    """
+    bm25 = store.keyword_matches(connection, store.match_any(query.terms), user_id, size, where)
+    for term in query.terms:
+        if not has_forms(term) or not store.is_rare(connection, term, user_id, FREQUENT):
+            continue
+        forms = wordforms.other_forms(connection, user_id, term)
+        if not forms:
+            continue
+        exact = store.keyword_matches(connection, store.match_any([term]), user_id, FREQUENT, where)
+        others = store.keyword_matches(connection, store.match_any(forms), user_id, size, where)
+        best = max(others.values(), default=0.0)
+        ceiling = min(best, *exact.values()) if exact else best
+        for seq, score in others.items():
+            if seq not in exact:
+                bm25[seq] = bm25.get(seq, 0.0) + OTHER_FORM * score * ceiling / best
+    return bm25

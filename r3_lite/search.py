@@ -6,14 +6,13 @@ The weighted sum and its constants were measured on LoCoMo dialogues and on plai
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from r3_lite.query import Query, date_match
-from r3_lite.text import words
+from r3_lite.text import bare, has_forms, stem_of, words
 
 if TYPE_CHECKING:
     from r3_lite.store import Record
@@ -28,7 +27,7 @@ class Weights:
     semantic: float = 0.5
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
     context: float = 0.7
-    keyword: float = 0.25
+    keyword: float = 0.35
     author: float = 0.22
     date: float = 0.3
     time_word: float = 0.15
@@ -56,6 +55,8 @@ WEAK = 0.3
 EXCERPT = 5_000
 # How many of the best hits say how good the answer is.
 _GRADED = 5
+# How many of the best keyword matches say how much the keywords prove.
+_KEYWORD_WITNESSES = 3
 # Words from which on a memory is long enough to say something.
 _FULL_LENGTH = 25
 _PRIORITY = {"critical": 1.0, "high": 0.5, "medium": 0.0, "low": -0.5}
@@ -130,11 +131,16 @@ class Ranking:
     below: int = 0
 
 
-def pool(nearest: Sequence[tuple[int, float, str | None]], authors: Collection[str], size: int) -> dict[int, float]:
-    """Choose from the nearest memories (seq, cosine, author; best first) the `size` best and those of each author."""
-    chosen = {seq: cosine for seq, cosine, _ in nearest[:size]}
-    for author in authors:
-        chosen.update([(seq, cosine) for seq, cosine, writer in nearest if writer == author][:size])
+def pool(
+    nearest: Sequence[tuple[int, float]], written_by: Mapping[str, Collection[int]], size: int
+) -> dict[int, float]:
+    """Choose from the nearest memories (seq, cosine; best first) the `size` best, and the `size` best of each author.
+
+    `written_by` holds the memories among them of each author that the query names.
+    """
+    chosen = dict(nearest[:size])
+    for own in written_by.values():
+        chosen.update([(seq, cosine) for seq, cosine in nearest if seq in own][:size])
     return chosen
 
 
@@ -191,7 +197,7 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
         scale = max(*meaning.values(), 0.0) / max(bm25.values())
         meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
     semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
-    keyword = weights.keyword / max(bm25.values()) if bm25 else 0.0
+    keyword = weights.keyword * _keyword_evidence(query, records, bm25) / max(bm25.values()) if bm25 else 0.0
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
     recency = (weights.latest if query.asks_latest else weights.recency) / max(len(newest_last), 1)
     parts: dict[int, Breakdown] = {}
@@ -220,6 +226,16 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
         )
     _add_sessions(parts, candidates, weights)
     return parts
+
+
+def _keyword_evidence(query: Query, records: Mapping[int, Record], bm25: Mapping[int, float]) -> float:
+    """Return how much the keywords prove, 0 to 1: the share of the query's terms that one of the best matches holds.
+
+    A note that shares one word of five with a question is the best match by BM25 and still no answer.
+    """
+    best = sorted((seq for seq in bm25 if seq in records), key=lambda seq: -bm25[seq])[:_KEYWORD_WITNESSES]
+    # The index knows stems of its own: what it found holds one term at the least.
+    return max((coverage(query.terms, records[seq]) for seq in best), default=1.0) or 1 / len(query.terms)
 
 
 def _add_sessions(parts: dict[int, Breakdown], candidates: Candidates, weights: Weights) -> None:
@@ -256,21 +272,21 @@ def _answer_quality(query: Query, best: Sequence[Record], candidates: Candidates
 
 
 def coverage(terms: Collection[str], record: Record) -> float:
-    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms."""
-    text = _plain(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}")
+    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms.
+
+    A term that is only part of a word, or whose stem is, counts half.
+    """
+    text = bare(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}").lower()
     stems = {_stem(word) for word in words(text)}
-    plain = [_plain(term) for term in terms]
-    held = sum(term.replace(" ", "") in text if not term.isascii() else _stem(term) in stems for term in plain)
-    return held / len(plain) if plain else 0.0
+    return sum(_held(bare(term), text, stems) for term in terms) / len(terms) if terms else 0.0
 
 
-def _plain(text: str) -> str:
-    """Return text in lower case and without accents, as the keyword index compares words."""
-    lower = text.lower()
-    if lower.isascii():
-        return lower
-    bare = "".join(c for c in unicodedata.normalize("NFD", lower) if not "\u0300" <= c <= "\u036f")
-    return unicodedata.normalize("NFC", bare)
+def _held(term: str, text: str, stems: Collection[str]) -> float:
+    if " " in term:
+        return float(term.replace(" ", "") in text)
+    if term in text if not term.isascii() else _stem(term) in stems:
+        return 1.0
+    return 0.5 if has_forms(term) and stem_of(term) in text else 0.0
 
 
 @lru_cache(maxsize=8192)

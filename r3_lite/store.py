@@ -5,14 +5,15 @@ change something say so. The keyword index, the counts, the generations and the 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import apsw
 
+from r3_lite import wordforms
 from r3_lite.clock import ID_PATTERN, new_id, now_text
-from r3_lite.dedupe import NEAR_MATCH, SIMILAR, jaccard, required_overlap, same_meaning
+from r3_lite.dedupe import NEAR_MATCH, SIMILAR, required_overlap, same_meaning, share
 from r3_lite.errors import MemoryNotFound
 from r3_lite.filters import Clause
 from r3_lite.text import folded, space_out, text_hash, word_set, words
@@ -29,6 +30,8 @@ _COLUMNS = (
 _MAX_NEAR = 50
 _MAX_NEAR_WORDS = 16
 _MAX_SIMILAR = 5
+# Characters of a text up to which it is compared word by word; a long document is only ever the same or another.
+_MAX_NEAR_LENGTH = 20_000
 
 
 class Record(NamedTuple):
@@ -140,6 +143,7 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
         ),
     )
     seq = connection.last_insert_rowid()
+    wordforms.learn(connection, new.user_id, new.content)
     _record(connection, "created", seq=seq)
     return Added(seq, memory_id, duplicate=False, similar=similar)
 
@@ -148,20 +152,23 @@ def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tup
     """Return the user's memories with word Jaccard >= 0.6 to the text, best first, at most 5.
 
     Candidates come from the keyword index by prefix filtering (complete for texts of up to 16 chosen words and
-    50 candidates), the comparison is exact.
+    50 candidates), the comparison is exact. Texts of more than 20,000 characters are like no other.
     """
-    chosen = required_overlap(word_set(content), SIMILAR)[:_MAX_NEAR_WORDS]
+    if len(content) > _MAX_NEAR_LENGTH:
+        return ()
+    ours = word_set(content)
+    chosen = required_overlap(ours, SIMILAR)[:_MAX_NEAR_WORDS]
     if not chosen:
         return ()
     # The index knows words as they were written: "straße", not "strasse".
-    written = {word.lower() for word in words(space_out(content) or content)}
+    written = {word.lower() for word in words(f"{content} {space_out(content)}")}
     chosen += [word for word in written.difference(chosen) if folded(word) in chosen]
     rows = connection.execute(
         """SELECT m.id, m.content FROM words JOIN memories AS m ON m.seq = words.rowid
-           WHERE words MATCH ? AND m.user_id = ? ORDER BY words.rank LIMIT ?""",
-        (match_any(chosen, column="{content spaced}"), user_id, _MAX_NEAR),
+           WHERE words MATCH ? AND m.user_id = ? AND length(m.content) <= ? ORDER BY words.rank LIMIT ?""",
+        (match_any(chosen, column="{content spaced}"), user_id, _MAX_NEAR_LENGTH, _MAX_NEAR),
     )
-    scored = [Similar(memory_id, text, jaccard(text, content)) for memory_id, text in rows]
+    scored = [Similar(memory_id, text, share(ours, word_set(text))) for memory_id, text in rows]
     near = sorted((s for s in scored if s.score >= SIMILAR), key=lambda s: (-s.score, s.id))
     return tuple(near[:_MAX_SIMILAR])
 
@@ -248,6 +255,8 @@ def update(
             old.seq,
         ),
     )
+    if text != old.content:
+        wordforms.learn(connection, user_id, text)
     _record(connection, "updated", seq=old.seq)
     return find(connection, user_id, memory_id)
 
@@ -299,6 +308,16 @@ def keyword_matches(
     return dict(rows)
 
 
+def is_rare(connection: apsw.Connection, term: str, user_id: str, fewer_than: int) -> bool:
+    """Tell whether fewer than so many of the user's memories hold a term; a frequent one costs next to nothing."""
+    found = connection.execute(
+        """SELECT count(*) FROM (SELECT 1 FROM words JOIN memories AS m ON m.seq = words.rowid
+           WHERE words MATCH ? AND m.user_id = ? LIMIT ?)""",
+        (match_any([term]), user_id, fewer_than),
+    ).get
+    return int(found) < fewer_than
+
+
 def authors(connection: apsw.Connection, user_id: str) -> list[str]:
     """Return the distinct authors of the user's memories. Skips from one to the next in the index."""
     rows = connection.execute(
@@ -311,6 +330,15 @@ def authors(connection: apsw.Connection, user_id: str) -> list[str]:
         (user_id,),
     )
     return [name for (name,) in rows]
+
+
+def written_by(connection: apsw.Connection, author: str, seqs: Collection[int]) -> set[int]:
+    """Return those of the memories that this author wrote."""
+    marks = ",".join("?" * len(seqs))
+    rows: Iterable[Any] = connection.execute(
+        f"SELECT seq FROM memories WHERE seq IN ({marks}) AND author = ?", (*seqs, author)
+    )
+    return {seq for (seq,) in rows}
 
 
 def history(connection: apsw.Connection, user_id: str, memory_id: str, limit: int) -> tuple[int, list[Version]]:
@@ -379,9 +407,10 @@ def keyword_rows(connection: apsw.Connection) -> int:
 
 
 def keyword_index_sound(connection: apsw.Connection) -> bool:
-    """Compare the keyword index with the memories (FTS5's own check). Needs a write transaction; writes nothing."""
+    """Compare the keyword index with what it indexes (FTS5's own check). Needs a write transaction; writes nothing."""
     try:
         connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+        connection.execute("INSERT INTO parts (parts, rank) VALUES ('integrity-check', 1)")
     except apsw.CorruptError:
         return False
     return True
@@ -390,6 +419,7 @@ def keyword_index_sound(connection: apsw.Connection) -> bool:
 def rebuild_keyword_index(connection: apsw.Connection) -> None:
     """Make the keyword index anew from the memories; answers to every user may change by it. Writes."""
     connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
+    wordforms.rebuild(connection)
     connection.execute("UPDATE users SET generation = generation + 1")
 
 

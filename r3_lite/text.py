@@ -1,4 +1,4 @@
-"""What counts as a word: tokens, stop words, scripts without spaces, normalised text and its hash."""
+"""What counts as a word: tokens, spellings, stop words, scripts without spaces, normalised text and its hash."""
 
 import hashlib
 import itertools
@@ -18,7 +18,32 @@ _SPACELESS_CHARACTER = re.compile(f"[{_SPACELESS}]")
 _SPACELESS_RUN = re.compile(f"[{_SPACELESS}]+")
 # Emoji and currency signs younger than the Unicode tables of FTS5, which takes them for letters.
 _YOUNG_SIGN = re.compile("[\u20ba-\u20cf\u23f4-\u23ff\u2b4d-\u2bff\U0001f000-\U0001faff]")
+
+
+def _spellings() -> dict[int, str]:
+    """Return what is written in two ways and the keyword index does not know to be the same, by code point.
+
+    It knows Latin accents. The points and marks of Greek, Hebrew and Arabic are left out by most writers, and so
+    are the dots of the Russian ё and of borrowed sounds in Hindi.
+    """
+    # Latin and Russian · Arabic alef wasla, alef maksura, Persian letters, teh marbuta · Devanagari candrabindu.
+    forms = "ß:ss ẞ:SS æ:ae Æ:AE œ:oe Œ:OE ø:o Ø:O ł:l Ł:L đ:d Đ:D ı:i ё:е Ё:Е ς:σ ٱ:ا ى:ي ی:ي ک:ك ة:ه ँ:ं"
+    table = {ord(letter): plain for letter, plain in (form.split(":") for form in forms.split())}
+    # Soft hyphen, tatweel, nukta.
+    table |= dict.fromkeys(map(ord, "\u00ad\u0640\u093c"), "")
+    pointed = [*range(0x370, 0x400), *range(0x1F00, 0x2000), *range(0x591, 0x6D4), *range(0x6D6, 0x6EE)]
+    for code in pointed:
+        bare = "".join(c for c in unicodedata.normalize("NFD", chr(code)) if unicodedata.category(c) != "Mn")
+        if code not in table and bare != chr(code):
+            table[code] = bare
+    return table
+
+
+_SPELLINGS = _spellings()
 _POSSESSIVE = re.compile(r"(?<=\w)['’]s\b", re.IGNORECASE)
+
+_LATIN_ACCENT = re.compile("(?<=[A-Za-z\u0300-\u036f])[\u0300-\u036f]")
+_NO_WORD = re.compile(rf"[\s\d{_SPACELESS}]")
 
 # The usual function words of English, without the ones that carry a meaning of their own in notes.
 STOP_WORDS = frozenset(
@@ -45,29 +70,46 @@ def words(text: str) -> list[str]:
     return "".join(c if _is_word_character(c) else " " for c in text).split()
 
 
+def plain_spelling(text: str) -> str:
+    """Return text as its writer would who leaves out what can be left out: one form of each letter, no points.
+
+    Compatibility forms (full-width letters, ligatures) become the usual ones, ß becomes ss, ё becomes е, a
+    vocalised Arabic or Hebrew text loses its points. Latin accents stay: the keyword index sees through them.
+    """
+    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_SPELLINGS)
+
+
 def space_out(text: str) -> str:
-    """Return what the keyword index would otherwise run together, "" where there is nothing of the kind.
+    """Return what the keyword index would otherwise not know for words, "" where there is nothing of the kind.
 
     The second half of that index: a text with characters of a spaceless script comes back whole, each of them set
     apart, so that a word from the middle of a Chinese sentence is found as the sequence of its characters, and a
-    name in Latin letters glued to it as a word of its own. Of other texts come the words that emoji cling to.
+    name in Latin letters glued to it as a word of its own. Of other texts come the words that emoji cling to and
+    those with another, plainer spelling, in that spelling.
     """
     if text.isascii():
         return ""
     if _SPACELESS_CHARACTER.search(text):
-        return _YOUNG_SIGN.sub(" ", _set_apart(text))
-    glued = (chunk for chunk in text.split() if _YOUNG_SIGN.search(chunk))
-    return " ".join(_YOUNG_SIGN.sub(" ", " ".join(glued)).split())
+        return _YOUNG_SIGN.sub(" ", _set_apart(plain_spelling(text)))
+    special = (chunk for chunk in text.split() if _YOUNG_SIGN.search(chunk) or _has_plainer_spelling(chunk))
+    return " ".join(_YOUNG_SIGN.sub(" ", plain_spelling(" ".join(special))).split())
+
+
+def _has_plainer_spelling(chunk: str) -> bool:
+    plain = plain_spelling(chunk)
+    # Of "wait…" only the dots have one.
+    return plain != chunk and words(plain) != words(chunk)
 
 
 def query_terms(query: str, *, limit: int = 64) -> list[str]:
     """Return what to look for in the keyword index: distinct words, or phrases of spaced characters.
 
-    Stop words are dropped unless nothing else is left. A run of a spaceless script becomes its overlapping
-    pairs of characters ("東京都" → "東 京", "京 都"), a single character stays alone. At most `limit` terms.
+    Words come in their plain spelling. Stop words are dropped unless nothing else is left. A run of a spaceless
+    script becomes its overlapping pairs of characters ("東京都" → "東 京", "京 都"), a single character stays alone.
+    At most `limit` terms.
     """
     found: list[str] = []
-    for word in words(_POSSESSIVE.sub("", query[:20_000])):
+    for word in words(_POSSESSIVE.sub("", plain_spelling(query[:20_000]))):
         position = 0
         for run in _SPACELESS_RUN.finditer(word):
             found.append(word[position : run.start()])
@@ -79,6 +121,35 @@ def query_terms(query: str, *, limit: int = 64) -> list[str]:
     # A variation selector behind an emoji is a word to the index, but nothing to look for.
     distinct = list(dict.fromkeys(term.lower() for term in found if any(map(str.isalnum, term))))
     return ([term for term in distinct if term not in STOP_WORDS] or distinct)[:limit]
+
+
+def vocabulary(text: str) -> set[str]:
+    """Return the words of a text that may be looked for by a part or in another form, bare of all accents.
+
+    From 4 letters on, 3 outside the Latin script, to 40; no numbers, nothing of a spaceless script, whose
+    characters are found one by one.
+    """
+    return {word for word in map(str.lower, words(bare(text))) if has_forms(word)}
+
+
+def bare(text: str) -> str:
+    """Return text in plain spelling and without Latin accents, as the keyword index compares it."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _LATIN_ACCENT.sub("", unicodedata.normalize("NFD", plain_spelling(text))))
+
+
+def has_forms(word: str) -> bool:
+    """Tell whether a lower-case word is one that `vocabulary` takes."""
+    if word.isascii():
+        return 4 <= len(word) <= 40 and word.isalpha()
+    return 3 <= len(word) <= 40 and not _NO_WORD.search(word)
+
+
+def stem_of(word: str) -> str:
+    """Return a word less the letters that inflections change in most languages: two of a long word, one of a short."""
+    least = 4 if word.isascii() else 3
+    return word[: max(least, len(word) - (2 if len(word) > 5 else 1))]
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -93,21 +164,46 @@ def _set_apart(text: str) -> str:
 def folded(text: str) -> str:
     """Return text in one Unicode form (NFKC) and case, without making different statements look alike.
 
-    A "^" stands where that would happen: "10²" is not 102, "5 Mb" not 5 MB, "No, smoking …" not "No smoking …".
+    "10²" stays apart from 102, "5 Mb" from 5 MB. A token of letters and digits keeps its case: it may be a key.
     """
-    marked = _CASED_UNIT.sub(r"\g<0>^", _RAISED.sub(r"^\g<0>", text))
-    return _ANSWER.sub(r"\g<0>^", unicodedata.normalize("NFKC", marked).casefold())
+    plain = unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", text))
+    return _CODE.sub(_lower_unless_code, _UNIT.sub(_mark_capitals, plain))
 
 
 def normalised(text: str) -> str:
-    """Return text without what cannot change its meaning: Unicode form, case, white space, punctuation.
+    """Return text without what cannot change its meaning: Unicode form, case, white space, plain punctuation.
 
-    Signs that carry meaning stay: question marks, minus and plus, decimal points and separators inside numbers,
-    hyphens inside words, powers, feet and inches, currency, percent, and the symbols of names such as C++, C# and
-    .NET. Text with no letter or digit at all only loses its outer space.
+    Runs of white space become one space; where a text has several lines these stay apart, with their indentation,
+    for it may be code. Double quotes go, dashes become one kind. The full stop or exclamation mark that ends a text
+    goes, and so do commas, semicolons and colons behind words, unless the text denies something or the comma
+    parts two names. All else stays, for it can carry the meaning: brackets, "./x" and "/x", "-5" and "5", "Do not.
+    Go" and "Do not go".
     """
-    kept = _MEANINGLESS.sub(" ", folded(text)).translate(_HYPHENS)
-    return " ".join(kept.split()) or folded(text).strip()
+    plain = folded(_NAME_COMMA.sub(r"\g<0>^", text.strip())).translate(_TYPOGRAPHY)
+    if not _DENIAL.search(plain):
+        plain = _PAUSE.sub("", plain)
+    lines = (line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in plain.splitlines())
+    joined = "\n".join(line for line in lines if line.strip())
+    return _END.sub(_without_end, _QUOTE.sub("", joined)) or joined
+
+
+def _without_end(match: re.Match[str]) -> str:
+    # "hunter2!" may be a password.
+    word, marks = match.groups()
+    return word + (marks.strip(".…。") if _is_code(word) else "")
+
+
+def _is_code(word: str) -> bool:
+    return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
+
+
+def _mark_capitals(match: re.Match[str]) -> str:
+    return "".join(f"^{letter}" if letter.isupper() else letter for letter in match[0])
+
+
+def _lower_unless_code(match: re.Match[str]) -> str:
+    word = match[0]
+    return word if _is_code(word) else word.lower()
 
 
 def text_hash(text: str) -> str:
@@ -117,19 +213,17 @@ def text_hash(text: str) -> str:
 
 # What NFKC would run together with the digit before it: superscripts anywhere; fractions, subscripts, circled numbers.
 _RAISED = re.compile("[⁰¹²³⁴-⁹⁻]+|(?<=\\d)[¼-¾⅐-⅞↉₀-₉①-⑳]+")
-# Units that another case makes another unit: kilobyte, megabit, milliwatt, megametre …
-_CASED_UNIT = re.compile(r"(?<=\d)\s?(?:kB|[MGTP]b|m[WVAJ]|Mm)(?=\b|ps\b|h\b)")
-# "no" as an answer, where without its comma it would deny what follows. Not before a pronoun: "no I can't" is clear.
-_ANSWER = re.compile(
-    r"\bno(?=[.,;:!]\s*(?!(?:i|you|he|she|it|we|they|that|this|there|the|a|an|my|but|and|not)\b)[^\W\d])"
+# What follows a number may be a unit, and of units the case counts: kB and kb, mW and MW, g and G.
+_UNIT = re.compile(r"(?<=\d)\s?[^\W\d_]{1,4}(?![^\W_])")
+_CODE = re.compile(r"[^\W_]+")
+_TYPOGRAPHY = str.maketrans("“”„«»‘’‚‐‒–—−", '"""""\'\'\'-----')
+# Double quotes; behind a digit they are inches or seconds.
+_QUOTE = re.compile(r"(?<!\d)\"")
+_PAUSE = re.compile(r"(?<=[A-Za-z])[,;:](?!\^)(?=\s)")
+# "Mary, Ann" are two, "Mary Ann" is one. The first word of a text is a capital anyway: "Hello, World".
+_NAME_COMMA = re.compile(r"(?<=\s)(?=[^\W\d_a-z])\w+,(?=\s+[^\W\d_a-z])")
+_DENIAL = re.compile(
+    r"\b(?:no|not|never|nor|none|without|cannot|nicht|kein\w*|nie|ohne|pas|jamais|sans|nunca|sin|non|mai|senza|"
+    r"не|нет|нельзя|никогда|без)\b|n't\b"
 )
-_HYPHENS = str.maketrans("‐‒–", "---")
-
-_MEANINGLESS = re.compile(
-    # Brackets and quotes. After a digit a quote is feet, inches, minutes or seconds.
-    r"""[“„«»‘`()\[\]{}¡¿•、。「」『』【】]|(?<!\d)["'’”]"""
-    # Sentence marks. Not between digits ("1.5", "12:30"), not the "." of .NET or .5, not the "!" of "!=" or "!ready".
-    r"""|[.:](?!\w)|(?<!\w):|(?<!\d)[,;]|[,;](?!\d)|(?<=\w)!(?!=)|!(?![=\w])"""
-    # Dashes that stand alone or join clauses. Not before a number, not in "well-known", "-v", "A-".
-    r"""|—(?!\s*\d)|(?<!\w)[‐‒–-](?![\w])(?!\s*\d)"""
-)
+_END = re.compile(r"([^\W_]+)([.!…。！]+)$")

@@ -56,8 +56,8 @@ def drop_space(connection: apsw.Connection, space: int) -> None:
 
 def nearest(
     connection: apsw.Connection, space: int, query: bytes, user_id: str, where: Clause, limit: int
-) -> list[tuple[int, float, str | None]]:
-    """Return the user's memories nearest to a unit vector as (seq, cosine, author), best first.
+) -> list[tuple[int, float]]:
+    """Return the user's memories nearest to a unit vector as (seq, cosine), best first.
 
     Without a filter: as many candidates by the Hamming distance of sign bits as `CANDIDATES`, or `limit` if that is
     more, compared exactly; all of them are returned, for they cost nothing more. With a filter, or where the chunks
@@ -70,19 +70,20 @@ def nearest(
             f"""WITH near AS MATERIALIZED (
                     SELECT id FROM bits_{space}
                     WHERE bits MATCH vec_quantize_binary(vec_f32(?)) AND k = ? AND user_id = ?)
-                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author, count(*)
-                FROM near JOIN chunks AS c ON c.id = near.id JOIN memories AS m ON m.seq = c.memory
+                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, count(*)
+                FROM near JOIN chunks AS c ON c.id = near.id
                 GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC""",
             (query, places, user_id, query),
         ).fetchall()
         if len(rows) >= limit or sum(chunks for *_, chunks in rows) < places:
-            return [(seq, cosine, author) for seq, cosine, author, _ in rows]
+            return [(seq, cosine) for seq, cosine, _ in rows]
+    # The filter first, then the chunks of what passes: left to itself SQLite reads every chunk of the space.
     found: list[Any] = connection.execute(
-        f"""SELECT m.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author
-            FROM memories AS m JOIN chunks AS c ON c.memory = m.seq AND c.space = ?
-            WHERE m.user_id = ? AND {where[0]}
-            GROUP BY m.seq ORDER BY cosine DESC, m.seq DESC LIMIT ?""",
-        (query, space, user_id, *where[1], limit),
+        f"""WITH passing AS MATERIALIZED (SELECT m.seq FROM memories AS m WHERE m.user_id = ? AND {where[0]})
+            SELECT p.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine
+            FROM passing AS p CROSS JOIN chunks AS c ON c.memory = p.seq AND c.space = ?
+            GROUP BY p.seq ORDER BY cosine DESC, p.seq DESC LIMIT ?""",
+        (user_id, *where[1], query, space, limit),
     ).fetchall()
     return found
 

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import apsw
 import pytest
-from conftest import without_root_powers
+from conftest import on_file_system, without_root_powers
 
 from r3_lite import db
-from r3_lite.db import APPLICATION_ID, Database, Migration, is_network_path, load_migrations, schema_version
+from r3_lite.db import APPLICATION_ID, Database, Migration, load_migrations, schema_version
+from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, StorageBusy, StorageError
+from r3_lite.health import measure
 
 INSERT = """INSERT INTO memories (id, user_id, content, hash, created_at, updated_at)
             VALUES (?1, 'u', ?1, ?1, '2024-01-01T00:00:00.000000Z', '2024-01-01T00:00:00.000000Z')"""
@@ -614,33 +615,6 @@ def test_a_file_in_use_keeps_its_journal_mode_and_is_opened_all_the_same(databas
     assert database.journal_mode() == "wal"
 
 
-def on_file_system(monkeypatch: pytest.MonkeyPatch, kind: str, mount: Path) -> None:
-    partitions = [SimpleNamespace(mountpoint="/", fstype="ext4"), SimpleNamespace(mountpoint=str(mount), fstype=kind)]
-    monkeypatch.setattr("psutil.disk_partitions", lambda **_: partitions)
-
-
-@pytest.mark.parametrize(
-    "kind", ["nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "9p", "virtiofs", "fuse.sshfs", "fuse", "davfs", "ceph"]
-)
-def test_network_file_systems_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str) -> None:
-    on_file_system(monkeypatch, kind, tmp_path)
-    assert is_network_path(tmp_path / "deep" / "memories.db")
-    assert not is_network_path(tmp_path.with_name(tmp_path.name + "-other") / "memories.db")
-
-
-@pytest.mark.parametrize("kind", ["ext4", "btrfs", "apfs", "xfs", "NTFS", "tmpfs", "overlay", "fuseblk", "zfs"])
-def test_local_file_systems_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str) -> None:
-    on_file_system(monkeypatch, kind, tmp_path)
-    assert not is_network_path(tmp_path / "memories.db")
-
-
-def test_a_link_onto_a_network_file_system_is_followed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "share").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "share")
-    on_file_system(monkeypatch, "nfs4", (tmp_path / "share").resolve())
-    assert is_network_path(tmp_path / "link" / "memories.db")
-
-
 def test_a_new_file_on_a_network_file_system_gets_a_rollback_journal(
     monkeypatch: pytest.MonkeyPatch, db_path: Path
 ) -> None:
@@ -777,3 +751,41 @@ def test_the_extension_is_loaded_and_no_other_can_be(database: Database) -> None
     assert str(connection.execute("SELECT vec_version()").get).startswith("v0.1.9")
     with pytest.raises(apsw.SQLError):
         connection.execute("SELECT load_extension('anything')")
+
+
+# Through the engine
+
+
+@pytest.mark.parametrize("folder_mode", [0o700, 0o555])
+def test_on_a_file_that_cannot_be_written_everything_is_found_and_nothing_is_added(
+    make_engine: Callable[..., Engine], db_path: Path, folder_mode: int
+) -> None:
+    first = make_engine()
+    stored = first.add(None, "the cat sleeps", wait=True).added
+    first.close()
+    db_path.chmod(0o444)
+    db_path.parent.chmod(folder_mode)
+    with without_root_powers():
+        engine = make_engine()
+        found = engine.search(None, "kitten")
+        assert [hit.record.content for hit in found.ranking.hits] == ["the cat sleeps"]
+        assert (found.mode, found.warning) == ("hybrid", "")
+        assert engine.page(None, limit=10, offset=0).total == 1
+        assert engine.history(None, stored.id, 10)[0] == 1
+        for write in (
+            lambda: engine.add(None, "another"),
+            lambda: engine.update(None, stored.id, content="changed"),
+            lambda: engine.delete(None, stored.id),
+            lambda: engine.delete_all(None, confirm=True),
+        ):
+            with pytest.raises(StorageError, match=str(db_path)):
+                write()
+        report = measure(engine)
+        assert report.status == "error"
+        assert (report.database["writable"], report.database["integrity"]) == (False, "ok")
+        assert str(db_path) in report.next_step
+        assert engine.indexer.last_error is None
+    db_path.parent.chmod(0o700)
+    db_path.chmod(0o600)
+    assert not engine.add(None, "another").added.duplicate
+    assert measure(engine).status == "ok"

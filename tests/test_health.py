@@ -110,6 +110,10 @@ def test_a_held_write_lock_is_named_and_forgotten_when_it_is_free(
         "DELETE FROM words_data",
         "DELETE FROM words_docsize",
         "UPDATE words_data SET block = zeroblob(20)",
+        "INSERT INTO parts (parts) VALUES ('delete-all')",
+        "DELETE FROM parts_data",
+        "DELETE FROM parts_docsize",
+        "UPDATE parts_data SET block = zeroblob(20)",
     ],
 )
 def test_a_keyword_index_out_of_step_is_named_and_rebuilt(

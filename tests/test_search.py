@@ -264,10 +264,10 @@ def test_a_keyword_match_holds_a_term_at_least() -> None:
 
 
 def test_the_pool_is_the_nearest_and_the_nearest_of_each_person_named() -> None:
-    nearest = [(1, 0.9, "Bo"), (2, 0.8, None), (3, 0.7, "Ana"), (4, 0.6, "Ana"), (5, 0.5, "Ana"), (6, 0.4, "Bo")]
-    assert pool(nearest, ["Ana"], 2) == {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6}
-    assert pool(nearest, [], 2) == {1: 0.9, 2: 0.8}
-    assert pool([], ["Ana"], 2) == {}
+    nearest = [(1, 0.9), (2, 0.8), (3, 0.7), (4, 0.6), (5, 0.5), (6, 0.4)]
+    assert pool(nearest, {"Ana": {3, 4, 5}}, 2) == {1: 0.9, 2: 0.8, 3: 0.7, 4: 0.6}
+    assert pool(nearest, {}, 2) == {1: 0.9, 2: 0.8}
+    assert pool([], {"Ana": set()}, 2) == {}
 
 
 # Through the engine
@@ -299,6 +299,16 @@ def test_two_words_of_a_memory_find_it_and_an_absent_topic_finds_nothing(make_en
     assert next(iter(found)) == "Proton Mail Bridge needs port 1143"
     assert found["Proton Mail Bridge needs port 1143"] > WEAK
     assert answer(engine, "submarine periscope") == {}
+
+
+def test_an_answer_that_a_write_made_stale_is_no_hit(make_engine: Callable[..., Engine]) -> None:
+    engine = make_engine()
+    engine.add(None, "the cat sleeps", wait=True)
+    for _ in range(3):
+        answer(engine, "cat")
+    engine.add(None, "the cat eats", wait=True)
+    answer(engine, "cat")
+    assert (engine.searches.hits, engine.searches.misses) == (2, 2)
 
 
 def test_an_answer_is_never_stale(make_engine: Callable[..., Engine]) -> None:

@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 
 from r3_lite.db import load_migrations
 from r3_lite.store import match_any
-from r3_lite.text import STOP_WORDS, normalised, query_terms, space_out, text_hash, word_set, words
+from r3_lite.text import (
+    STOP_WORDS,
+    bare,
+    has_forms,
+    normalised,
+    plain_spelling,
+    query_terms,
+    space_out,
+    stem_of,
+    text_hash,
+    vocabulary,
+    word_set,
+    words,
+)
 
 SCRIPTS = "abzÀéñßİıçΩжאبहिकाกำ한국東京のカ１２3٣ 𝒳🤖❤️₽€-_.'/\u200d\ue000\u0301"
 
@@ -51,7 +64,7 @@ def test_ascii_words_are_split_as_the_keyword_index_does(text: str) -> None:
     assert len(words(text)) == tokens_of_the_index(text.replace("\0", " "))
 
 
-@pytest.mark.parametrize("text", ["", "plain", "naïve café €5 — “done”", "Привет мир", "שלום"])
+@pytest.mark.parametrize("text", ["", "plain", "naïve café €5 — “done”", "Привет мой мир", "שלום"])
 def test_scripts_with_spaces_need_nothing_set_apart(text: str) -> None:
     assert space_out(text) == ""
 
@@ -62,6 +75,58 @@ def test_characters_of_spaceless_scripts_are_set_apart_and_the_rest_kept() -> No
 
 def test_words_that_emoji_cling_to_are_set_apart() -> None:
     assert space_out("Ship it🤞 today, cost 500₽") == "it 500"
+
+
+@pytest.mark.parametrize(
+    ("text", "spaced"),
+    [
+        ("Die Straße ist gesperrt", "Strasse"),
+        ("Ёлка и мёд", "Елка мед"),
+        ("قرأت الكِتَاب هنا", "قرات الكتاب"),
+        ("שָׁלוֹם רב", "שלום"),
+        ("ＡＢＣ wait… naïve", "ABC"),
+        ("Kranken\u00adversicherung", "Krankenversicherung"),
+    ],
+)
+def test_words_with_a_plainer_spelling_are_added_in_it(text: str, spaced: str) -> None:
+    assert space_out(text) == spaced
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("Größe", "Grösse"),
+        ("أحمد إلى آخر ٱلكتاب", "احمد الي اخر الكتاب"),
+        ("مدرسة", "مدرسه"),
+        ("طـــائرة", "طايره"),
+        ("άνθρωπος", "ανθρωποσ"),
+        ("लड़का", "लडका"),
+        ("ｻｰﾊﾞｰ", "サーバー"),
+        ("東京が", "東京が"),
+        ("й", "й"),
+        ("naïve", "naïve"),
+    ],
+)
+def test_a_plain_spelling_leaves_out_what_writers_leave_out(written: str, plain: str) -> None:
+    assert plain_spelling(written) == plain
+
+
+def test_bare_words_have_no_latin_accents_but_all_letters() -> None:
+    assert bare("Schlüssel à Łódź, мой हिन्दी") == "Schlussel a Lodz, мой हिन्दी"
+
+
+def test_the_vocabulary_holds_words_that_may_have_forms() -> None:
+    text = f"Die Über Bücher 2024 ab12 дом мы 東京 {'x' * 41}"
+    assert vocabulary(text) == {"uber", "bucher", "дом"}
+    assert not any(map(has_forms, ["die", "ab12", "мы", "東京", "東 京", "x" * 41]))
+
+
+@pytest.mark.parametrize(
+    ("word", "stem"),
+    [("versicherungen", "versicherung"), ("haus", "haus"), ("perro", "perr"), ("книга", "книг"), ("рука", "рук")],
+)
+def test_a_stem_is_a_word_less_its_last_letters(word: str, stem: str) -> None:
+    assert stem_of(word) == stem
 
 
 def test_an_emoji_of_its_own_leaves_nothing_to_set_apart() -> None:
@@ -81,6 +146,7 @@ def test_an_emoji_of_its_own_leaves_nothing_to_set_apart() -> None:
         ("東京SRE計画", ["東 京", "sre", "計 画"]),
         ("서울에서", ["서 울", "울 에", "에 서"]),
         ("❤️ recipe", ["recipe"]),
+        ("Straße Ёлка أحمد", ["strasse", "елка", "احمد"]),
         ("?!", []),
         ("", []),
     ],
@@ -117,25 +183,15 @@ def test_similarity_compares_folded_words_and_single_characters() -> None:
 
 SAME = [
     ("Hello, world!", "hello world"),
-    ("  two\n\tspaces ", "Two spaces."),
     ("ﬁne", "FINE"),
     ("Ｆｕｌｌ width", "full width"),
     ("She said “yes”.", 'she said "Yes"'),
-    ("well (sort of)", "well sort of"),
     ("wait - what", "wait — what"),
-    ("wait -- what", "wait what"),
     ("Mon–Fri", "mon-fri"),
-    ("Straße", "STRASSE"),
     ("cafe\u0301", "café"),
-    ("你好，世界！", "你好 世界"),
     ("10²", "10^2"),
-    ("H₂O", "h2o"),
     ("I said no.", "I said no"),
-    ("No, I can't", "no i can't"),
-    ("No. 5 is alive", "no 5 is alive"),
-    ("Bob,Ana;Eve", "Bob Ana Eve"),
     ("a list: one, two", "a list one two"),
-    ("• point", "point"),
 ]
 
 DIFFERENT = [
@@ -169,6 +225,7 @@ DIFFERENT = [
     ("open Mon-Fri", "open Mon Fri"),
     ("12:30", "1230"),
     ("1,5", "15"),
+    ("1,5", "1 5"),
     ("2024-03-04", "2024 0304"),
     ("Is it safe?", "Is it safe"),
     ("No, dogs are allowed", "No dogs are allowed"),
@@ -176,6 +233,26 @@ DIFFERENT = [
     ("deploy ✅", "deploy ❌"),
     ("😀", "😢"),
     ("10.0.0.1", "10.0.01"),
+    ("refund of -$500", "refund of $500"),
+    ("[ ! -f .env ]", "[ -f .env ]"),
+    ("Do not deploy on Friday. Run the tests.", "Do not deploy. On Friday run the tests."),
+    ("Казнить нельзя, помиловать", "Казнить, нельзя помиловать"),
+    ("logs are in ./logs", "logs are in /logs"),
+    ("rm -rf ./*", "rm -rf /*"),
+    ("git reset --hard", "git reset -hard"),
+    ("the default is []", "the default is {}"),
+    ("(a + b) * c", "a + (b * c)"),
+    ("if a:\n    b\n    c", "if a:\n    b\nc"),
+    ("The password is Hunter2", "The password is hunter2"),
+    ("The password is hunter2!", "The password is hunter2"),
+    ("8 MHz", "8 mHz"),
+    ("5 mPa", "5 MPa"),
+    ("64 KB", "64 Kb"),
+    ("16 GiB", "16 Gib"),
+    ("dinner with Mary, Ann and Jo", "dinner with Mary Ann and Jo"),
+    ("不要吃，花生", "不要，吃花生"),
+    ("Maßen", "Massen"),
+    ("all well :)", "all well :("),
     ("北京", "南京"),
 ]
 
