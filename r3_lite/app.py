@@ -125,7 +125,7 @@ def search_memory(
             hit.record,
             score=round(hit.score, 4),
             score_breakdown=hit.breakdown.shown(),
-            matched_entities=[],
+            matched_entities=list(hit.entities),
         )
         for hit in found.ranking.hits
     ]

@@ -61,7 +61,10 @@ def search(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         results = [
             SearchHit.of(
-                hit.record, score=round(hit.score, 4), score_breakdown=hit.breakdown.shown(), matched_entities=[]
+                hit.record,
+                score=round(hit.score, 4),
+                score_breakdown=hit.breakdown.shown(),
+                matched_entities=list(hit.entities),
             ).model_dump()
             for hit in hits
         ]

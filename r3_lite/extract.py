@@ -27,6 +27,7 @@ from r3_lite.entity_features import (
 )
 from r3_lite.entity_rules import rule_spans
 from r3_lite.entity_words import Span, Word, lexicon, split_words
+from r3_lite.text import STOP_WORDS
 
 if TYPE_CHECKING:
     from r3_lite.entity_head import Pieces
@@ -168,6 +169,23 @@ def keywords(words: list[Word], bits: list[int]) -> tuple[str, ...]:
             seen[lower] = seen.get(lower, 0) + 1
     ranked = sorted(seen, key=lambda word: -seen[word] / (3 + sum(counts.get(word, (0, 0)))) ** 0.5)
     return tuple(ranked[:MAX_KEYWORDS])
+
+
+def names_in(text: str) -> set[str]:
+    """The keys of all that could be a name in a query: runs of up to four words, common words alone left out.
+
+    Only the first hundred words count. A technology whose name is a common word ("go", "react") needs its capital.
+    """
+    words = split_words(text[:2_000])[:100]
+    wordy = {name.lower() for name in lexicon().ambiguous} | lexicon().lower_ambiguous
+    keys = set()
+    for first, word in enumerate(words):
+        for last in words[first : first + 4]:
+            if word is last and (word.text in wordy or word.text.lower() in STOP_WORDS):
+                continue
+            if any(c.isalnum() for c in word.text) and any(c.isalnum() for c in last.text):
+                keys.add(entity_key(text[word.start : last.end]))
+    return keys
 
 
 def entity_key(name: str) -> str:

@@ -1,11 +1,14 @@
 """From a query to candidates: what the keyword index, the vectors and the sessions of a user offer. Reads only."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from math import log
 
 import apsw
 
-from r3_lite import search, store, vectors, wordforms
+from r3_lite import graph, search, store, vectors, wordforms
 from r3_lite.errors import StorageError
+from r3_lite.extract import entity_key, names_in
 from r3_lite.filters import Clause
 from r3_lite.query import Query
 from r3_lite.search import Candidates
@@ -69,7 +72,27 @@ def gather(
         cosines |= vectors.cosines(connection, space, vector, records.keys() - cosines.keys())
         previous = {seq: before for seq, (before, _) in around.items() if before is not None}
         context = vectors.cosines_in_context(connection, space, vector, previous)
-    return Gathered(Candidates(records, cosines, bm25, context, around), broken_words or broken_vectors)
+    entities = shared_entities(connection, user_id, query, records.keys())
+    return Gathered(Candidates(records, cosines, bm25, context, around, entities), broken_words or broken_vectors)
+
+
+def shared_entities(
+    connection: apsw.Connection, user_id: str, query: Query, memories: Collection[int]
+) -> dict[int, dict[str, float]]:
+    """Return the names that each of the memories (seq) shares with a query, and how much each tells, 0 to 1.
+
+    The graph knows the user's names: they are looked for among the words of the query, whatever their spelling. A name
+    that few memories mention tells more; that of an author nothing, for people do not name themselves.
+    """
+    named = graph.named_in(connection, user_id, names_in(query.text))
+    authors = {entity_key(author) for author in query.authors}
+    count = store.count(connection, user_id)
+    tells = {
+        entity: 0.0 if key in authors else 1 - log(1 + mentions) / log(2 + count)
+        for entity, (key, mentions) in named.items()
+    }
+    found = graph.mentioned_by(connection, named, memories) if named else {}
+    return {seq: {name: tells[entity] for entity, name in names.items()} for seq, names in found.items()}
 
 
 def _by_keyword(connection: apsw.Connection, query: Query, user_id: str, where: Clause, size: int) -> dict[int, float]:

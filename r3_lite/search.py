@@ -25,6 +25,8 @@ class Weights:
     """What each signal adds to a memory's rank; every signal is 0 to 1. Tuned on LoCoMo's development half."""
 
     semantic: float = 0.5
+    # Names that a query and a memory share; keywords find them too, so it decides between near ties.
+    entity: float = 0.05
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
     context: float = 0.7
     keyword: float = 0.35
@@ -74,6 +76,7 @@ class Candidates:
 
     `cosines` (-1 to 1) are those of the memories themselves, `context` those of a memory together with the one
     before it in its session; `bm25` is above 0; `neighbours` are the memories before and after in the session.
+    `entities` are the names that a memory shares with the query, each with how much it tells, 0 to 1.
     """
 
     records: Mapping[int, Record]
@@ -81,6 +84,7 @@ class Candidates:
     bm25: Mapping[int, float] = field(default_factory=dict)
     context: Mapping[int, float] = field(default_factory=dict)
     neighbours: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    entities: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -92,6 +96,7 @@ class Breakdown:
 
     semantic: float = 0.0
     keyword: float = 0.0
+    entity: float = 0.0
     author: float = 0.0
     date: float = 0.0
     time_word: float = 0.0
@@ -115,11 +120,12 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A memory that answers, its score (0 to 1, higher is better) and the parts of it."""
+    """A memory that answers, its score (0 to 1, higher is better), the parts of it, and the names it shares."""
 
     record: Record
     score: float
     breakdown: Breakdown
+    entities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,10 @@ def rank(
     quality = _answer_quality(query, ordered[:_GRADED], candidates)
     scores = [max(0.0, quality * (total[record.seq] / best)) for record in ordered]
     good = sum(score >= threshold for score in scores)
-    hits = [Hit(r, score, parts[r.seq]) for r, score in zip(ordered[: min(good, limit)], scores, strict=False)]
+    hits = [
+        Hit(record, score, parts[record.seq], tuple(candidates.entities.get(record.seq, ())))
+        for record, score in zip(ordered[: min(good, limit)], scores, strict=False)
+    ]
     below = len(records) - len(kept) + len(scores) - good
     return Ranking(tuple(hits), candidates=len(records), below=below)
 
@@ -198,6 +207,8 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
         meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
     semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
     keyword = weights.keyword * _keyword_evidence(query, records, bm25) / max(bm25.values()) if bm25 else 0.0
+    shared = {seq: sum(names.values()) for seq, names in candidates.entities.items()}
+    entity = weights.entity / max(shared.values()) if any(shared.values()) else 0.0
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
     recency = (weights.latest if query.asks_latest else weights.recency) / max(len(newest_last), 1)
     parts: dict[int, Breakdown] = {}
@@ -206,6 +217,7 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
         part = parts[seq] = Breakdown(
             semantic=semantic * max(meaning.get(seq, 0.0), 0.0),
             keyword=keyword * bm25.get(seq, 0.0),
+            entity=entity * shared.get(seq, 0.0),
             author=weights.author if record.author in query.authors else 0.0,
             date=weights.date * date_match(query.dates, record.created_at) if query.dates else 0.0,
             time_word=weights.time_word if query.asks_when and _TIME_WORD.search(text) else 0.0,
@@ -217,6 +229,7 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
         part.own = (
             part.semantic
             + part.keyword
+            + part.entity
             + part.author
             + part.date
             + part.time_word

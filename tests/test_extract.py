@@ -8,7 +8,7 @@ import pytest
 
 from r3_lite.entity_head import Pieces
 from r3_lite.entity_words import Span
-from r3_lite.extract import build_extraction, entity_key, extract
+from r3_lite.extract import build_extraction, entity_key, extract, join, names_in
 
 MEMORY = "Sarah Chen leads the Beacon project, which uses Kubernetes, since 2023-05-01."
 
@@ -107,3 +107,33 @@ def test_importing_loads_neither_numpy_nor_the_word_lists() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.split() == ["False", "0"]
+
+
+def test_runs_of_words_of_a_query_may_be_names() -> None:
+    keys = names_in("What is the Hermes-Agent?")
+    assert {"hermes agent", "the hermes agent", "what is the"} <= keys
+    assert not {"what", "is", "the", "?", ""} & keys
+
+
+@pytest.mark.parametrize(("query", "named"), [("Where do I go?", False), ("What is Go good for?", True)])
+def test_a_common_word_is_a_name_only_with_its_capital(query: str, named: bool) -> None:
+    assert ("go" in names_in(query)) == named
+
+
+def test_a_long_query_costs_no_more_than_a_hundred_words() -> None:
+    assert len(names_in("Acme " * 100_000)) == 4
+    assert len(names_in(" ".join(f"w{n}" for n in range(1_000)))) <= 400
+
+
+def test_parts_of_a_long_text_are_joined_without_doubles_or_cuts() -> None:
+    """The parts share ten characters: a name there is counted once, a name cut off at an end not at all."""
+    text = "Ana uses Docker. Bob uses Redis."
+    first, second = text[:20], text[10:]
+    parts = [(0, first, extract(first)), (10, second, extract(second))]
+    joined = join(parts)
+    assert [(entity.name, entity.start) for entity in joined.entities] == [
+        (entity.name, entity.start) for entity in extract(text).entities
+    ]
+    assert all(text[entity.start : entity.end] == entity.name for entity in joined.entities)
+    assert {str(relation) for relation in joined.relations} == {"Ana --[USES]--> Docker", "Bob --[USES]--> Redis"}
+    assert join(parts[:1]) is parts[0][2]

@@ -284,3 +284,42 @@ def test_answers_on_a_large_graph_stay_under_the_ceiling(monkeypatch: pytest.Mon
     settings = {"R3_INTELLIGENCE": "full", "R3_EMBEDDING_MODEL": "tiny", "R3_IMPORT_ROOTS": str(tmp_path)}
     use_environment(monkeypatch, tmp_path, **settings)
     asyncio.run(_answers(tmp_path))
+
+
+# Search
+
+
+def test_hits_tell_the_names_that_they_share_with_the_query(office: Engine) -> None:
+    hits = office.search(None, "who is at ACME-Corp and uses docker?").ranking.hits
+    assert {hit.record.content: set(hit.entities) for hit in hits} == {
+        "Ana works for Acme Corp.": {"Acme Corp"},
+        "Bo works for Acme Corp and uses Docker.": {"Acme Corp", "Docker"},
+    }
+    ana, bo = sorted(hits, key=lambda hit: hit.record.content)
+    assert 0 < ana.breakdown.entity < bo.breakdown.entity
+    assert bo.breakdown.shown()["entity"] == round(bo.breakdown.entity, 4)
+
+
+def test_a_rare_name_tells_more_than_a_frequent_one(engine: Engine) -> None:
+    for n in range(6):
+        engine.add(None, f"Ana uses Docker for project number {n}.", wait=True)
+    engine.add(None, "Ana met Zoe.", wait=True)
+    hits = {hit.record.content: hit for hit in engine.search(None, "Docker Zoe").ranking.hits}
+    assert hits["Ana met Zoe."].breakdown.entity > hits["Ana uses Docker for project number 1."].breakdown.entity
+
+
+def test_the_name_of_an_author_tells_nothing_by_being_mentioned(engine: Engine) -> None:
+    engine.add(None, "I bought a bicycle.", metadata={"author": "Ana"}, wait=True)
+    engine.add(None, "Ana, how is the bicycle?", metadata={"author": "Bo"}, wait=True)
+    found = {hit.record.content: hit for hit in engine.search(None, "What did Ana buy?").ranking.hits}
+    assert found["Ana, how is the bicycle?"].entities == ("Ana",)
+    assert found["Ana, how is the bicycle?"].breakdown.entity == 0
+
+
+def test_another_users_names_are_no_names_here(office: Engine) -> None:
+    office.add("bob", "docker is mentioned in lower case", wait=True)
+    office.add("carol", "A text about the acme corp", wait=True)
+    for user in ("bob", "carol"):
+        hits = office.search(user, "Acme Corp docker").ranking.hits
+        names_here = names(office, user)
+        assert all(set(hit.entities) <= set(names_here) for hit in hits)
