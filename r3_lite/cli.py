@@ -128,6 +128,17 @@ def build_parser() -> argparse.ArgumentParser:
     delete.add_argument("--yes", action="store_true", help="with --all: do not ask")
     delete.set_defaults(usage=delete.error)
 
+    graph = command("graph", _command("graph"), "show who and what the memories speak of and how they are related")
+    graph.add_argument("entity", nargs="*", type=terminal.argument, help="a name, or a part of one")
+    graph.add_argument(
+        "--type", type=_filled, metavar="T", help="people, organizations, technologies, projects, places"
+    )
+    graph.add_argument("--relation", type=_filled, metavar="R", help="such as WORKS_FOR or USES")
+    graph.add_argument("--limit", type=_between(1, 1_000), default=40, metavar="N", help="most entities, default 40")
+    graph.add_argument("--dot", metavar="FILE", type=_path, help="write Graphviz DOT")
+    graph.add_argument("--mermaid", metavar="FILE", type=_path, help="write a Mermaid flowchart")
+    graph.add_argument("--html", metavar="FILE", type=_path, help="write an interactive page; needs r3-lite[graph]")
+
     command("stats", _command("stats"), "show where the file is, how it is and what it holds")
 
     config = command("config", _config, "print the entry that connects a client", with_json=False)

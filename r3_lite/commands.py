@@ -6,8 +6,10 @@ file, start none, and need no model; R3Error passes through.
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
+from math import inf
 
 from r3_lite import terminal
 from r3_lite.engine import Engine
@@ -143,6 +145,39 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def graph(args: argparse.Namespace, settings: Settings) -> int:
+    """Print a part of the knowledge graph as a tree, or write it as the files that were asked for."""
+    from r3_lite import drawing, graph_text, knowledge
+
+    name = " ".join(args.entity)
+    with _engine(settings) as engine:
+        found = knowledge.neighbourhood(
+            engine,
+            None,
+            limit=args.limit,
+            entity_type=args.type,
+            entity_name=name or None,
+            relationship_type=args.relation,
+        )
+        behind, texts = knowledge.evidence(engine, found) if args.html else ({}, {})
+    title = name or f"Who and what the memories of {_user(settings)} speak of"
+    if args.dot:
+        _write(args.dot, drawing.dot(found))
+    if args.mermaid:
+        _write(args.mermaid, drawing.mermaid(found))
+    if args.html:
+        memories = {memory: drawing.Evidence(made[:10], text) for memory, (made, text) in texts.items()}
+        _write(args.html, drawing.page(found, title, behind, memories))
+    if args.json:
+        terminal.show_json(graph_text.graph_of(found, args.limit, inf).model_dump(by_alias=True))
+    elif not found.nodes:
+        print(f"No entities found in the memories of user {_user(settings)}.")
+    elif not (args.dot or args.mermaid or args.html):
+        count = f"{len(found.nodes)} of {found.total_nodes} entities"
+        terminal.show(drawing.tree(found, f"{title} ({count})"))
+    return 0
+
+
 def stats(args: argparse.Namespace, settings: Settings) -> int:
     """Print where the file is, how it is, and what it holds; the exit code is 1 if something is broken."""
     from r3_lite.health import measure
@@ -220,6 +255,17 @@ def _text(words: list[str]) -> str:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError:
         raise InvalidParameters("The standard input is not UTF-8 text. Nothing was stored.") from None
+
+
+def _write(path: str, text: str) -> None:
+    """Write a file that only its owner may read, as the memories themselves."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InvalidParameters(f"The file cannot be written ({type(error).__name__}). Give another path.") from None
+    terminal.complain(f"written: {path}")
 
 
 def _user(settings: Settings) -> str:

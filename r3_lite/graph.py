@@ -214,6 +214,32 @@ def nodes(connection: apsw.Connection, ids: Iterable[int]) -> list[Node]:
     return [Node(number, kind, name, count, tuple(json.loads(ids))) for number, kind, name, count, ids in rows]
 
 
+def behind(connection: apsw.Connection, ids: Collection[int], limit: int = 20) -> dict[tuple[int, str, int], list[str]]:
+    """Return the memories (ids) behind each edge between the entities, the newest first, at most `limit` an edge."""
+    found: dict[tuple[int, str, int], list[str]] = {}
+    rows = connection.execute(
+        """WITH ids (id) AS MATERIALIZED (SELECT value FROM json_each(?))
+           SELECT source, type, target, m.id FROM edges JOIN memories AS m ON m.seq = memory
+           WHERE source IN ids AND +target IN ids ORDER BY source, type, target, memory DESC""",
+        (json.dumps(list(ids)),),
+    )
+    for source, kind, target, memory in rows:
+        named = found.setdefault((source, kind, target), [])
+        if len(named) < limit:
+            named.append(memory)
+    return found
+
+
+def excerpts(connection: apsw.Connection, ids: Collection[str], length: int = 500) -> dict[str, tuple[str, str]]:
+    """Return when each of the memories (ids) was made, and the first `length` characters of it."""
+    rows = connection.execute(
+        """SELECT id, created_at, substr(content, 1, ?2) FROM memories
+           WHERE id IN (SELECT value FROM json_each(?1))""",
+        (json.dumps(list(ids)), length),
+    )
+    return {memory: (created_at, text) for memory, created_at, text in rows}
+
+
 def generation(connection: apsw.Connection, user_id: str) -> int:
     """Return the number that changes with every write that can change the user's graph."""
     return connection.execute("SELECT graph FROM users WHERE user_id = ?", (user_id,)).get or 0

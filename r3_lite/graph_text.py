@@ -40,7 +40,7 @@ def entities(result: Entities) -> str:
     return "\n".join(lines) or "No entities found"
 
 
-def graph_of(found: Neighbourhood, limit: int) -> KnowledgeGraph:
+def graph_of(found: Neighbourhood, limit: int, ceiling: float = CEILING) -> KnowledgeGraph:
     """Return the nodes and edges that stay under the ceiling, and a first line that says what was left out."""
     ids = {node.id: f"{node.type}:{node.name}" for node in found.nodes}
     nodes = {
@@ -49,7 +49,7 @@ def graph_of(found: Neighbourhood, limit: int) -> KnowledgeGraph:
         )
         for node in found.nodes
     }
-    room = CEILING - FRAME
+    room = ceiling - FRAME
     kept_nodes: list[int] = []
     for number, node in nodes.items():
         room -= _size(node) + len(_node(node)) + 1

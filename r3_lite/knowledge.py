@@ -90,6 +90,17 @@ def neighbourhood(
         return graph.neighbourhood(connection, user, limit=limit, entity_type=kind, name=name, relation=relation)
 
 
+def evidence(
+    engine: Engine, found: Neighbourhood
+) -> tuple[dict[tuple[int, str, int], list[str]], dict[str, tuple[str, str]]]:
+    """Return the memories (ids) behind each edge of a neighbourhood, and of these and its nodes' date and beginning."""
+    with engine.database.read() as connection:
+        behind = graph.behind(connection, [node.id for node in found.nodes])
+        ids = {memory for named in behind.values() for memory in named}
+        ids |= {memory for node in found.nodes for memory in node.memories}
+        return behind, graph.excerpts(connection, ids)
+
+
 def connections(engine: Engine, user_id: str | None, source: str, target: str | None, depth: int) -> Answer:
     """Return how two entities of the user, or one and all others, are connected by at most `depth` edges.
 

@@ -15,8 +15,8 @@ from mcp_helpers import Server, environment
 
 from r3_lite import cli, terminal
 
-COMMANDS = ("serve", "demo", "add", "search", "get", "list", "delete", "stats", "config", "models")
-PRINTS_JSON = ("add", "search", "get", "list", "delete", "stats", "models")
+COMMANDS = ("serve", "demo", "add", "search", "get", "list", "delete", "graph", "stats", "config", "models")
+PRINTS_JSON = ("add", "search", "get", "list", "delete", "graph", "stats", "models")
 UNKNOWN_ID = "mem_00000000000000000000000"
 FULL = {"R3_INTELLIGENCE": "full"}
 
@@ -208,6 +208,35 @@ def test_deleting_all_spares_other_users(run: Run, run_json: Callable[..., Any])
     run("add", "two", "--user", "ben")
     assert run_json("delete", "--all", "--yes", "--user", "ada") == {"deleted_count": 1}
     assert run_json("list", "--user", "ben")["total"] == 1
+
+
+def test_the_graph_is_printed_and_written(tmp_path: Path) -> None:
+    process("add", "Ana Keller works for Acme Corp.", folder=tmp_path, settings=FULL)
+    shown = process("graph", "acme", folder=tmp_path, settings=FULL)
+    assert shown.returncode == 0
+    assert [line.rsplit("  ", 1)[0] for line in shown.stdout.decode().splitlines()[1:]] == [
+        "└── Acme Corp",
+        "    └── <--[WORKS_FOR]-- Ana Keller",
+    ]
+    files = [tmp_path / name for name in ("graph.html", "graph.dot", "graph.mmd")]
+    flags = [
+        part for flag, file in zip(("--html", "--dot", "--mermaid"), files, strict=True) for part in (flag, str(file))
+    ]
+    written = process("graph", *flags, "--json", folder=tmp_path, settings=FULL)
+    (edge,) = json.loads(written.stdout)["edges"]
+    assert (edge["from"], edge["type"], edge["to"]) == ("people:Ana Keller", "WORKS_FOR", "organizations:Acme Corp")
+    assert written.stderr.decode().count("written: ") == 3
+    for file in files:
+        assert "Ana Keller" in file.read_text(encoding="utf-8")
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_empty_graph_and_one_that_is_switched_off_are_told_apart(run: Run, tmp_path: Path) -> None:
+    empty = process("graph", folder=tmp_path, settings=FULL)
+    assert (empty.returncode, empty.stdout) == (0, b"No entities found in the memories of user default.\n")
+    code, out, err = run("graph")
+    assert (code, out) == (1, "")
+    assert "basic mode" in err
 
 
 def test_stats_say_where_the_file_is_and_what_it_holds(run: Run, run_json: Callable[..., Any], db_path: Path) -> None:
