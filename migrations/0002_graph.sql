@@ -43,6 +43,9 @@ CREATE TABLE extractions (
 
 CREATE INDEX extractions_by_method ON extractions (method, version);
 
+-- Changes with every write that can change a user's graph, as `generation` does for all answers.
+ALTER TABLE users ADD COLUMN graph INTEGER NOT NULL DEFAULT 0;
+
 CREATE TRIGGER memory_inserted_to_extract AFTER INSERT ON memories BEGIN
     INSERT INTO jobs (space, kind, memory, created_at) VALUES (0, 'extract', new.seq, new.updated_at);
 END;
@@ -53,12 +56,14 @@ CREATE TRIGGER memory_graph_deleted AFTER DELETE ON memories BEGIN
     DELETE FROM mentions WHERE memory = old.seq;
     DELETE FROM extractions WHERE memory = old.seq;
     DELETE FROM jobs WHERE memory = old.seq;
+    UPDATE users SET graph = graph + 1 WHERE user_id = old.user_id;
 END;
 
 CREATE TRIGGER memory_graph_updated AFTER UPDATE OF content ON memories WHEN old.content IS NOT new.content BEGIN
     DELETE FROM edges WHERE memory = new.seq;
     DELETE FROM mentions WHERE memory = new.seq;
     DELETE FROM extractions WHERE memory = new.seq;
+    UPDATE users SET graph = graph + 1 WHERE user_id = new.user_id;
     INSERT INTO jobs (space, kind, memory, created_at) VALUES (0, 'extract', new.seq, new.updated_at)
         ON CONFLICT DO UPDATE SET attempts = 0, not_before = '', last_error = '';
 END;

@@ -145,8 +145,13 @@ def _mark(
     exact_case: bool,
     listed_case: bool,
 ) -> None:
+    if phrases.keys().isdisjoint(lower):
+        return
     i = 0
     while i < len(bits):
+        if lower[i] not in phrases:
+            i += 1
+            continue
         n = phrase_length(phrases, written, lower, i, exact_case=exact_case)
         # In text without capitals a common word says nothing.
         common = n == 1 and listed_case and not exact_case and lexicon().lower_count(lower[i]) > 8

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +122,9 @@ def label_log_probabilities(inputs: Floats, head: Head) -> Floats:
 
 def best_path(log_probabilities: Floats) -> list[int]:
     """Viterbi: the most probable labels in which I-x follows only B-x or I-x."""
+    greedy: list[int] = log_probabilities.argmax(axis=1).tolist()
+    if all(after in _MAY_FOLLOW[before] for before, after in pairwise((0, *greedy))):
+        return greedy  # nothing forbids the best label of each word
     score = log_probabilities[0] + _START
     back = []
     for row in log_probabilities[1:]:
@@ -153,6 +157,9 @@ def _gelu(x: Floats) -> Floats:
     return result
 
 
+_MAY_FOLLOW = [
+    frozenset(i for i, after in enumerate(LABELS) if after[0] != "I" or after[2:] == before[2:]) for before in LABELS
+]
 _COLUMNS = np.arange(len(LABELS))
 _START = np.array([_FORBIDDEN if label[0] == "I" else 0 for label in LABELS], np.float32)
 _TRANSITIONS = np.array(

@@ -75,6 +75,7 @@ class _Tagger:
         self.bits = bits
         self.written = [word.text for word in words]
         self.lower = [word.lower() for word in self.written]
+        self.capitals = [word[0].isupper() for word in self.written]
         self.taken: list[str | None] = [None] * len(words)
         self.all_lower = bool(bits and bits[0] & F.ALL_LOWER)
         self.spans: list[Span] = []
@@ -89,19 +90,18 @@ class _Tagger:
     def named_projects(self) -> None:
         """`Project Apollo`, `the Dashboard project`, `auth-service`."""
         for i in self.free():
+            b = self.bits[i]
             if self.lower[i] == "project" and (self.capital(i + 1) or self.has(i + 1, F.KEBAB)):
                 if not self.has(i + 1, F.STOP_WORD):
                     self.take(i if self.capital(i) else i + 1, i + 2, "projects")
-            elif self.has(i, F.KEBAB):
+            elif b & F.KEBAB:
                 self.take(i, i + 1, "projects")
             elif self.name_like(i) and self.has(i + 1, F.PROJECT_NOUN):
                 project = self.word(i + 1) == "project"
-                technology = self.has(i, F.SAFE_TECH | F.CASED_TECH)
-                if (technology and not (project and self.has(i, F.AMBIGUOUS))) or self.word(
-                    i + 1
-                ) in _NOT_A_PROJECT_NOUN:
+                technology = b & (F.SAFE_TECH | F.CASED_TECH)
+                if (technology and not (project and b & F.AMBIGUOUS)) or self.word(i + 1) in _NOT_A_PROJECT_NOUN:
                     continue
-                if project or not self.has(i, F.SENTENCE_START):
+                if project or not b & F.SENTENCE_START:
                     first = i
                     while first and self.name_like(first - 1) and not self.has(first - 1, F.SENTENCE_START):
                         first -= 1
@@ -111,18 +111,19 @@ class _Tagger:
         """Departments in context, `Platform team`, `University of X`, `Quill Software GmbH`."""
         lists = lexicon()
         for i in self.free():
-            if self.has(i, F.DEPARTMENT):
+            b = self.bits[i]
+            if b & F.DEPARTMENT:
                 n = self.length(lists.departments, i)
                 after = self.word(i + n)
-                spoken_of = self.word(i - 1) in _DEPARTMENT_BEFORE and not self.has(i, F.SENTENCE_START)
+                spoken_of = self.word(i - 1) in _DEPARTMENT_BEFORE and not b & F.SENTENCE_START
                 acts = self.capital(i) and after not in _WEAK_VERBS and self.person_verb(i + n)
                 if self.has(i + n, F.TEAM_NOUN) or acts or (spoken_of and not self.has(i + n, F.PROJECT_NOUN)):
                     self.take(i, i + n, "organizations")
-            if self.name_like(i) and self.has(i + 1, F.TEAM_NOUN) and not self.has(i, F.SENTENCE_START):
+            if self.name_like(i) and self.has(i + 1, F.TEAM_NOUN) and not b & F.SENTENCE_START:
                 self.take(i, i + 1, "organizations")
             if self.written[i] == "University" and self.word(i + 1) == "of":
                 self.take(i, self.last_capital(i + 2), "organizations")
-            if self.has(i, F.COMPANY_SUFFIX) and self.capital(i) and self.name_like(i - 1):
+            if b & F.COMPANY_SUFFIX and self.capital(i) and self.name_like(i - 1):
                 first = i
                 while first and self.name_like(first - 1) and i - first < 4:
                     first -= 1
@@ -135,11 +136,12 @@ class _Tagger:
         """Listed companies where the place fits, and unknown names after `at`, `works for`, `joined`."""
         lists = lexicon()
         for i in self.free():
-            n = self.length(lists.organizations, i) if self.has(i, F.ORGANIZATION) else 0
+            b = self.bits[i]
+            n = self.length(lists.organizations, i) if b & F.ORGANIZATION else 0
             if n:
-                product = self.has(i, F.COMPANY_PRODUCT) or (self.all_lower and self.lower[i] in lists.counts)
+                product = b & F.COMPANY_PRODUCT or (self.all_lower and self.lower[i] in lists.counts)
                 wordy = self.written[i] in _WORDY_COMPANIES
-                inside = not self.has(i, F.SENTENCE_START)
+                inside = not b & F.SENTENCE_START
                 described = self.word(i + n) in _WEAK_VERBS and self.word(i + n + 1) in (
                     "our",
                     "a",
@@ -153,34 +155,36 @@ class _Tagger:
                     or (self.written[i] in ("Apple", "Target", "Meta") and described)
                 ):
                     self.take(i, i + n, "organizations")
-            elif self.has(i, F.COMPANY_PRODUCT):
+            elif b & F.COMPANY_PRODUCT:
                 if self.organization_context(i, 1):
                     self.take(i, i + 1, "organizations")
-            elif self.name_like(i) and not self.has(i, F.SENTENCE_START | F.FIRST_NAME):
+            elif self.name_like(i) and not b & (F.SENTENCE_START | F.FIRST_NAME):
                 before = self.word(i - 1)
                 works = self.has(i - 2, F.WORK_VERB) or self.has(i - 3, F.WORK_VERB) or self.word(i - 2) == "now"
-                if (before == "at" and not self.has(i, F.PLACE)) or (before in ("for", "joined") and works):
+                if (before == "at" and not b & F.PLACE) or (before in ("for", "joined") and works):
                     self.take(i, self.last_capital(i + 1), "organizations")
 
     def technologies(self) -> None:
         """Safe names anywhere, case-exact ones as written, ambiguous ones beside a cue or a technology."""
         lists = lexicon()
         for i in self.free():
-            n = self.length(lists.technologies_safe, i, exact=False) if self.has(i, F.SAFE_TECH) else 0
+            b = self.bits[i]
+            n = self.length(lists.technologies_safe, i, exact=False) if b & F.SAFE_TECH else 0
             if n:
                 name = " ".join(self.written[i : i + n])
                 employer = name in lists.company_products and self.organization_context(i, n)
                 if name not in lists.ambiguous and not employer:
                     self.take(i, i + n, "technologies")
-            elif self.has(i, F.CASED_TECH) and not self.has(i, F.AMBIGUOUS) and self.capital(i):
+            elif b & F.CASED_TECH and not b & F.AMBIGUOUS and self.capital(i):
                 self.take(i, i + self.length(lists.technologies_cased, i), "technologies")
         for _ in range(2):  # again, since a name found in the first round is a neighbour in the second
             for i in self.free():
-                listed = self.has(i, F.AMBIGUOUS) and self.has(i, F.CASED_TECH)
-                if not (listed or (self.all_lower and self.has(i, F.LOWER_AMBIGUOUS))):
+                b = self.bits[i]
+                listed = b & F.AMBIGUOUS and b & F.CASED_TECH
+                if not (listed or (self.all_lower and b & F.LOWER_AMBIGUOUS)):
                     continue
                 cue = self.technology_cue(i)
-                opens = i > 0 and self.has(i, F.SENTENCE_START)
+                opens = i > 0 and b & F.SENTENCE_START
                 if opens and not cue and self.word(i + 1) not in ("is", "was", "and", ","):
                     continue
                 neighbour = self.technology_beside(i)
@@ -188,13 +192,15 @@ class _Tagger:
                 if (neighbour or cue) and not common:
                     self.take(i, i + 1, "technologies")
         for i in self.free():
-            made_up = self.has(i, F.MIXED) and self.has(i, F.TECH_ENDING)
+            b = self.bits[i]
+            made_up = b & F.MIXED and b & F.TECH_ENDING
             if made_up or _DOTTED_TECH.fullmatch(self.written[i]):
                 self.take(i, i + 1, "technologies")
 
     def places(self) -> None:
         for i in self.free():
-            n = self.length(lexicon().places, i) if self.has(i, F.PLACE) else 0
+            b = self.bits[i]
+            n = self.length(lexicon().places, i) if b & F.PLACE else 0
             if not n:
                 continue
             located = self.word(i - 1) in ("in", "from", "to", "near", "at", "the") or self.word(i - 2) == "in"
@@ -203,7 +209,8 @@ class _Tagger:
 
     def people(self) -> None:
         for i in self.free():
-            if self.has(i, F.SIGN) or not self.person_starts(i):
+            b = self.bits[i]
+            if b & F.SIGN or not self.person_starts(i):
                 continue
             end = i + 1
             if self.lower[i] in ("dr", "mr", "mrs", "ms", "prof") and self.word(end) == ".":
@@ -216,14 +223,16 @@ class _Tagger:
         """Names that the text has as projects elsewhere, and unknown ones that depend, are led, are built."""
         known = {self.text[span.start : span.end] for span in self.spans if span.type == "projects"}
         for i in self.free():
+            b = self.bits[i]
             if self.written[i] in known:
                 self.take(i, i + 1, "projects")
         for i in self.free():
-            if not self.name_like(i) or self.has(i, F.ORGANIZATION) or self.lower[i] in _NO_PROJECT:
+            b = self.bits[i]
+            if not self.name_like(i) or b & F.ORGANIZATION or self.lower[i] in _NO_PROJECT:
                 continue
             after = self.word(i + 1)
             common = lexicon().lower_count(self.lower[i]) >= 60
-            led = self.word(i - 1) in ("leads", "manages", "owns") and not self.has(i, F.FIRST_NAME)
+            led = self.word(i - 1) in ("leads", "manages", "owns") and not b & F.FIRST_NAME
             described = after in ("is", "was") and self.word(i + 2) in _PROJECT_PARTICIPLES
             if (after in _PROJECT_VERBS and not common) or led or described:
                 self.take(i, i + 1, "projects")
@@ -240,10 +249,10 @@ class _Tagger:
         return 0 <= i < len(self.bits) and bool(self.bits[i] & features)
 
     def capital(self, i: int) -> bool:
-        return 0 <= i < len(self.written) and self.written[i][0].isupper()
+        return 0 <= i < len(self.capitals) and self.capitals[i]
 
     def name_like(self, i: int) -> bool:
-        return self.capital(i) and not self.has(i, F.STOP_WORD | F.SIGN)
+        return 0 <= i < len(self.capitals) and self.capitals[i] and not self.bits[i] & (F.STOP_WORD | F.SIGN)
 
     def last_capital(self, i: int) -> int:
         while self.name_like(i):
@@ -285,33 +294,33 @@ class _Tagger:
         return left or right
 
     def person_starts(self, i: int) -> bool:
-        lower, count = self.lower[i], lexicon().lower_count(self.lower[i])
-        if self.has(i, F.PERSON_TITLE):
+        b, lower = self.bits[i], self.lower[i]
+        count = lexicon().lower_count(lower)
+        if b & F.PERSON_TITLE:
             return self.capital(i + 1) or (self.word(i + 1) == "." and self.capital(i + 2))
         if self.all_lower:
-            return self.has(i, F.FIRST_NAME) and count < 3 and not self.has(i, F.NAME_WORD)
+            return bool(b & F.FIRST_NAME) and count < 3 and not b & F.NAME_WORD
         if not self.capital(i):
             return False
-        opens = self.has(i, F.SENTENCE_START)
+        opens = b & F.SENTENCE_START
         family_name = self.capital(i + 1) and self.has(i + 1, F.LAST_NAME) and not self.has(i + 1, F.STOP_WORD)
-        if self.has(i, F.FIRST_NAME):
-            if self.has(i, F.NAME_WORD | F.STOP_WORD):
+        if b & F.FIRST_NAME:
+            if b & (F.NAME_WORD | F.STOP_WORD):
                 if opens and family_name:
                     return True
                 acts = (self.person_verb(i + 1) and self.word(i + 1) not in {*_WEAK_VERBS, "will"}) or (
                     self.word(i + 1) in ("will", "and") and not self.has(i + 2, F.STOP_WORD)
                 )
-                return (not opens or acts) and not self.has(i, F.DATE_WORD | F.STOP_WORD)
+                return (not opens or acts) and not b & (F.DATE_WORD | F.STOP_WORD)
             return count <= 30 or not opens
-        if self.has(i, F.STOP_WORD):
+        if b & F.STOP_WORD:
             return False
         if self.word(i + 1) in _SURELY_PERSON_VERBS and (not opens or count < 3):
-            return not self.has(i, F.ORGANIZATION | F.DEPARTMENT) and lower not in ("user", "team")
+            return not b & (F.ORGANIZATION | F.DEPARTMENT) and lower not in ("user", "team")
         return (
             family_name
             and self.taken[i + 1] is None
-            and self.has(i, F.NEVER_LOWER)
-            and not self.has(i, F.UPPER)
+            and b & (F.NEVER_LOWER | F.UPPER) == F.NEVER_LOWER
             and not self.has(i + 1, F.SAFE_TECH | F.CASED_TECH)
         )
 

@@ -94,7 +94,9 @@ def write(connection: apsw.Connection, job: Job, found: Extraction, version: str
         (job.memory, found.method, version),
     )
     jobs.strike(connection, None, "extract", job.memory)
-    connection.execute("UPDATE users SET generation = generation + 1 WHERE user_id = ?", (job.user_id,))
+    connection.execute(
+        "UPDATE users SET generation = generation + 1, graph = graph + 1 WHERE user_id = ?", (job.user_id,)
+    )
     return True
 
 
@@ -212,6 +214,11 @@ def nodes(connection: apsw.Connection, ids: Iterable[int]) -> list[Node]:
     return [Node(number, kind, name, count, tuple(json.loads(ids))) for number, kind, name, count, ids in rows]
 
 
+def generation(connection: apsw.Connection, user_id: str) -> int:
+    """Return the number that changes with every write that can change the user's graph."""
+    return connection.execute("SELECT graph FROM users WHERE user_id = ?", (user_id,)).get or 0
+
+
 def links(connection: apsw.Connection, user_id: str) -> list[tuple[int, str, int]]:
     """Return each edge of the user's graph once, as (source, type, target)."""
     rows: list[Any] = connection.execute(
@@ -282,11 +289,12 @@ def _neighbours(connection: apsw.Connection, chosen: Collection[int], relation: 
 
 
 def _edges_between(connection: apsw.Connection, ids: Collection[int], relation: str | None) -> list[Edge]:
+    # The plus keeps SQLite from looking up every pair of ids in the index by target.
     rows = connection.execute(
         """WITH ids (id) AS MATERIALIZED (SELECT value FROM json_each(?1)),
                 merged AS (SELECT source, type, target, count(*) AS weight, max(confidence) AS confidence,
                                   min(memory) AS first
-                           FROM edges WHERE source IN ids AND target IN ids AND (?2 IS NULL OR type = ?2)
+                           FROM edges WHERE source IN ids AND +target IN ids AND (?2 IS NULL OR type = ?2)
                            GROUP BY source, type, target)
            SELECT source, type, target, weight, confidence, (SELECT id FROM memories WHERE seq = first)
            FROM merged ORDER BY weight DESC, confidence DESC, first, source, type, target""",
@@ -300,7 +308,7 @@ def _count_edges(connection: apsw.Connection, ids: Collection[int], relation: st
         connection.execute(
             """WITH ids (id) AS MATERIALIZED (SELECT value FROM json_each(?1))
                SELECT count(*) FROM (SELECT DISTINCT source, type, target FROM edges
-                                     WHERE source IN ids AND target IN ids AND (?2 IS NULL OR type = ?2))""",
+                                     WHERE source IN ids AND +target IN ids AND (?2 IS NULL OR type = ?2))""",
             (json.dumps(list(ids)), relation),
         ).get
     )

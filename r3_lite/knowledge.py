@@ -6,7 +6,7 @@ Each function takes the engine; all but `extract_entities` need extraction to be
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from r3_lite import graph, store
+from r3_lite import graph
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, ModelUnavailable
 from r3_lite.extract import Extraction
@@ -107,7 +107,7 @@ def connections(engine: Engine, user_id: str | None, source: str, target: str | 
         shown = (named[0], named[1] if target else "any")
         if unknown:
             return Answer(*shown, 0, (), unknown)
-        generation = store.generation(connection, user)
+        generation = graph.generation(connection, user)
         known = engine.networks.get(user)
         if known is None or known[0] != generation:
             from r3_lite.network import Network

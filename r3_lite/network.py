@@ -38,19 +38,23 @@ class Network:
     """
 
     def __init__(self, links: Sequence[Link]) -> None:
-        self._links: dict[tuple[int, int], list[Link]] = {}
+        self._links = links
         flat = chain.from_iterable((source, target) for source, _, target in links)
         ends = np.fromiter(flat, np.int64, 2 * len(links)).reshape(-1, 2)
+        # From here on entities are places 0, 1, … in the order of their names.
         self._names, places = np.unique(ends, return_inverse=True)
-        self._size = len(self._names)
         places = places.reshape(-1, 2)
-        both = np.concatenate([places, places[:, ::-1]])
-        cells, counts = np.unique(both[:, 0] * max(self._size, 1) + both[:, 1], return_counts=True)
-        self._cells: Ints = cells
-        self._row, self._column = np.divmod(cells, max(self._size, 1))
-        self._weight = counts.astype(np.float64)
+        self._size = len(self._names)
+        # A cell of the matrix of all pairs, row by row, for each link in both directions.
+        cells = np.concatenate([places @ (self._size, 1), places @ (1, self._size)])
+        order = np.argsort(cells, kind="stable")
+        cells = cells[order]
+        self._begin: Ints = np.flatnonzero(np.diff(cells, prepend=-1))
+        self._of_cell: Ints = order % max(len(links), 1)
+        self._cells: Ints = cells[self._begin]
+        self._weight = np.diff(self._begin, append=len(cells)).astype(np.float64)
+        self._row, self._column = np.divmod(self._cells, max(self._size, 1))
         self._first: Ints = np.searchsorted(self._row, np.arange(self._size + 1))
-        self._all = links
 
     def connections(self, starts: Collection[int], ends: Collection[int] | None, depth: int, limit: int) -> Connections:
         """Return the `limit` nearest paths of at most `depth` steps (1 to 5) and the number of all.
@@ -193,13 +197,9 @@ class Network:
 
     def _with_links(self, path: Sequence[int]) -> Iterator[Path]:
         """Yield the paths along these places: one for each choice among parallel links."""
-        names = [int(self._names[place]) for place in path]
-        return iter(product(*(self._between(*pair) for pair in pairwise(names))))
+        return iter(product(*(self._between(*pair) for pair in pairwise(path))))
 
     def _between(self, one: int, other: int) -> list[Link]:
-        if not self._links:
-            links: dict[tuple[int, int], list[Link]] = {}
-            for link in self._all:
-                links.setdefault((min(link[0], link[2]), max(link[0], link[2])), []).append(link)
-            self._links = links
-        return self._links[min(one, other), max(one, other)]
+        cell = int(np.searchsorted(self._cells, one * self._size + other))
+        begin = int(self._begin[cell])
+        return [self._links[number] for number in self._of_cell[begin : begin + int(self._weight[cell])]]

@@ -246,6 +246,7 @@ def test_existing_memories_are_owed_after_the_migration(database: Database) -> N
             connection.execute(f"DROP TRIGGER {name}")
         for table in tables:
             connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE users DROP COLUMN graph")
         connection.execute("PRAGMA user_version = 1")
     database.close()
     upgraded = Database(database.path, synchronous="normal")
