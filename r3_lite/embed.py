@@ -15,17 +15,9 @@ from typing import TYPE_CHECKING, Literal
 
 from cachetools import LRUCache
 
-from r3_lite.embed_models import (
-    Model,
-    ModelChoice,
-    ModelInfo,
-    available_models,
-    bundled_info,
-    download,
-    is_bundled,
-    open_model,
-)
+from r3_lite.embed_models import BundledModel, Model, ModelInfo, bundled_info
 from r3_lite.errors import ModelUnavailable
+from r3_lite.fastembed_models import ModelChoice, available_models, download, open_fastembed_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +34,19 @@ QUERY_CACHE = 256
 RETRY_SECONDS = 60.0
 
 ModelState = Literal["off", "idle", "loading", "ready", "unavailable"]
+
+
+def open_model(name: str | None, cache_dir: Path) -> Model:
+    """Load a model from disk: None for the bundled one, a name of fastembed's list, or a local folder.
+
+    Blocks for up to some seconds. Raises ModelUnavailable with what to do; never uses the network.
+    """
+    if not _is_bundled(name):
+        return open_fastembed_model(str(name), cache_dir)
+    try:
+        return BundledModel()
+    except Exception as error:
+        raise ModelUnavailable("The bundled embedding model cannot be loaded: reinstall r3-lite.") from error
 
 
 class Encoder:
@@ -78,7 +83,7 @@ class Encoder:
         """The model's identity: known at once for the bundled model; for others None until it is loaded."""
         if self._model is not None:
             return self._model.info
-        return bundled_info() if is_bundled(self._name) else None
+        return bundled_info() if _is_bundled(self._name) else None
 
     def load_in_background(self) -> None:
         """Start to load on a daemon thread and return at once; never raises, see `state` and `last_error`.
@@ -178,6 +183,10 @@ class Encoder:
             return ModelUnavailable("Embeddings are switched off: search goes by keyword.", state="off")
         message = self._last_error or "The embedding model is not loaded yet: try again in a few seconds."
         return ModelUnavailable(message, state=self._state)
+
+
+def _is_bundled(name: str | None) -> bool:
+    return name is None or name == bundled_info().name
 
 
 def _encodable(text: str) -> str:
