@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from cachetools import LRUCache
 
-from r3_lite.embed_models import BundledModel, Model, ModelInfo, bundled_info
+from r3_lite.embed_models import BundledModel, Model, ModelInfo, Passage, bundled_info
 from r3_lite.errors import ModelUnavailable
 from r3_lite.fastembed_models import ModelChoice, available_models, download, open_fastembed_model
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-__all__ = ["Encoder", "ModelChoice", "ModelInfo", "ModelState", "available_models", "download"]
+__all__ = ["Encoder", "ModelChoice", "ModelInfo", "ModelState", "Passage", "available_models", "download"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,26 +34,24 @@ QUERY_CACHE = 256
 RETRY_SECONDS = 60.0
 
 ModelState = Literal["off", "idle", "loading", "ready", "unavailable"]
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 def open_model(name: str | None, cache_dir: Path) -> Model:
     """Load a model from disk: None for the bundled one, a name of fastembed's list, or a local folder.
 
-    Blocks for up to some seconds. Raises ModelUnavailable with what to do; never uses the network.
+    Blocks for up to some seconds; never uses the network. Raises ModelUnavailable with what to do, and whatever
+    an incomplete installation makes its libraries raise.
     """
-    if not _is_bundled(name):
-        return open_fastembed_model(str(name), cache_dir)
-    try:
-        return BundledModel()
-    except Exception as error:
-        raise ModelUnavailable("The bundled embedding model cannot be loaded: reinstall r3-lite.") from error
+    return BundledModel() if name is None or _is_bundled(name) else open_fastembed_model(name, cache_dir)
 
 
 class Encoder:
     """Owns one embedding model.
 
     `model`: None for the bundled one, the name of a fastembed model in `cache_dir`, or a local folder.
-    `threads`: how many texts a call of `embed_texts` works on at once; each takes one core. Idle takes none.
+    `threads`: how many texts a call of `spread` works on at once; each takes one core. Idle takes none.
     """
 
     def __init__(self, model: str | None = None, *, cache_dir: Path, threads: int = 1, enabled: bool = True) -> None:
@@ -142,11 +140,29 @@ class Encoder:
         English). Raises ModelUnavailable while the model is not ready.
         """
         model = self._ready_model()
-        prepared = [_encodable(text) for text in texts]
-        if self._threads == 1 or len(prepared) < 2:
-            return [model.embed_text(text) for text in prepared]
+        return self.spread(lambda text: model.embed_text(_encodable(text)), texts)
+
+    @property
+    def shows_pieces(self) -> bool:
+        """Whether `read` answers: only the bundled model shows word pieces in context."""
+        return isinstance(self._model, BundledModel)
+
+    def read(self, text: str) -> Iterator[Passage]:
+        """Yield the whole text in passages, each with the vectors of `embed_texts` and with its word pieces.
+
+        One pass of the model gives both. Raises ModelUnavailable where `shows_pieces` is not true.
+        """
+        model = self._ready_model()
+        if not isinstance(model, BundledModel):
+            raise ModelUnavailable("This embedding model shows no word pieces.", state=self._state)
+        return model.read(_encodable(text))
+
+    def spread(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+        """Return the results of `work` on each item, in the order given, several at once where so set up."""
+        if self._threads == 1 or len(items) < 2:
+            return [work(item) for item in items]
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(model.embed_text, prepared))
+            return list(pool.map(work, items))
 
     def _load_and_log(self) -> None:
         try:
@@ -160,6 +176,11 @@ class Encoder:
         except ModelUnavailable as error:
             self._settle(error)
             raise
+        except Exception as error:
+            reason = type(error).__name__
+            failure = ModelUnavailable(f"The embedding model cannot be loaded ({reason}): reinstall r3-lite.")
+            self._settle(failure)
+            raise failure from error
         self._settle(model)
 
     def _settle(self, outcome: Model | ModelUnavailable) -> None:

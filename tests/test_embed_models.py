@@ -14,7 +14,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from r3_lite import embed_models
-from r3_lite.embed import open_model
+from r3_lite.embed import Encoder, open_model
 from r3_lite.embed_models import BundledModel, bundled_info
 from r3_lite.errors import ModelUnavailable
 
@@ -129,7 +129,7 @@ def test_bundled_model_that_lacks_a_file_says_what_to_do(tmp_path: Path, monkeyp
     shutil.copy(embed_models.WEIGHTS / "manifest.json", tmp_path)
     monkeypatch.setattr(embed_models, "WEIGHTS", tmp_path)
     with pytest.raises(ModelUnavailable, match="reinstall r3-lite"):
-        open_model(None, tmp_path)
+        Encoder(cache_dir=tmp_path).load()
 
 
 def test_bundled_model_goes_by_its_name_too(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import apsw
 import pytest
-from conftest import DIMENSION, tiny_vector
+from conftest import DIMENSION, plans, tiny_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r3_lite import store, vectors
+from r3_lite import jobs, store, vectors
 from r3_lite.clock import new_id
 from r3_lite.db import Database
 from r3_lite.errors import MemoryNotFound
@@ -169,6 +169,15 @@ def test_near_texts_are_found_as_brute_force_finds_them(connection: apsw.Connect
         )
         expected = [(i, score) for score, i in scores if score >= 0.6][:5]
         assert [(s.id, s.score) for s in store.find_similar(connection, ALICE, text)] == expected
+
+
+def test_a_long_document_is_only_ever_the_same_or_another(connection: apsw.Connection) -> None:
+    """To compare a megabyte word by word with fifty others would hold the write lock for minutes."""
+    document = " ".join(f"word{n}" for n in range(4_000))
+    first = insert(connection, document)
+    other = insert(connection, f"{document} end")
+    assert (other.duplicate, other.similar) == (False, ())
+    assert insert(connection, document.upper()).id == first.id
 
 
 def test_parallel_adds_of_one_text_make_one_memory(database: Database) -> None:
@@ -625,8 +634,8 @@ def assert_sound(connection: apsw.Connection) -> None:
 
 
 def embed_some(connection: apsw.Connection, space: int, limit: int) -> None:
-    jobs = vectors.due_jobs(connection, space, limit)
-    parts = {job: [tiny_vector(part).tobytes() for part in job.content.split("\n\n")] for job in jobs}
+    owed = [job for job in jobs.due(connection, space, limit) if job.embed]
+    parts = {job: [tiny_vector(part).tobytes() for part in job.content.split("\n\n")] for job in owed}
     vectors.store_vectors(connection, space, parts)
 
 
@@ -701,26 +710,6 @@ def test_the_check_of_the_keyword_index_changes_nothing(database: Database, db_p
 # Cost
 
 
-def plans(connection: apsw.Connection, call: Callable[[], object]) -> list[tuple[str, str]]:
-    """The query plan of every statement that a call runs, triggers' own statements aside."""
-    statements: list[tuple[str, Any]] = []
-
-    def note(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
-        statements.append((sql, bindings))
-        return True
-
-    connection.exec_trace = note
-    try:
-        call()
-    finally:
-        connection.exec_trace = None
-    return [
-        (sql, str(row[3]))
-        for sql, bindings in statements
-        for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)
-    ]
-
-
 FILTER = compile_filter({"topic": "tea"})
 
 
@@ -748,12 +737,12 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: vectors.nearest(c, 1, tiny_vector("cat").tobytes(), ALICE, FILTER, 10),
         lambda c, m: vectors.cosines(c, 1, tiny_vector("cat").tobytes(), [m.seq]),
         lambda c, m: vectors.cosines_in_context(c, 1, tiny_vector("cat").tobytes(), {m.seq: m.seq}),
-        lambda c, m: vectors.due_jobs(c, 1, 10),
-        lambda c, m: vectors.job_for(c, 1, m.seq),
-        lambda c, m: vectors.job_states(c, 1, 10),
+        lambda c, m: jobs.due(c, 1, 10),
+        lambda c, m: jobs.of_memory(c, 1, m.seq),
+        lambda c, m: jobs.states(c, 1, 10),
         lambda c, m: vectors.is_indexed(c, 1, m.seq),
         lambda c, m: vectors.remove_vectors(c, m.seq),
-        lambda c, m: vectors.record_failure(c, 1, m.seq, "x"),
+        lambda c, m: jobs.record_failure(c, 1, "embed", m.seq, "x"),
         lambda c, m: vectors.find_space(c, "first"),
     ],
     ids=range(28),
