@@ -35,6 +35,12 @@ _REASONS = (
     "about a third of the cost, because the documentation was out of date, after the flood in the basement, since the "
     "team doubled, to get rid of manual steps, because the warranty ends soon"
 ).split(", ")
+# Invented names, thousands of them: real stores have a long tail of words that occur once or twice.
+_SYLLABLES = (
+    "ba bel bro cal cor dan del dor fal fen gar gri hal hol jas kel kor lan lor mal mer nor nov oss pel pra ran ros "
+    "sal sen tam ter thal tor ulm val ver wen wil yor zan zel"
+).split()
+_ENDINGS = "a e ix o sen ström ley ton ara ius by ek".split()
 _MONTHS = "January February March April May June July August September October November December".split()
 
 _NOTES = (
@@ -54,6 +60,26 @@ _NOTES = (
     "My sister {name} lives in {place}, works with {tool} and has {small} cats.",
     "Keep the {thing} on {tool} version {small}.{hour_number} {reason}.",
     "For dinner with {name} on {weekday}: {food}, {food2}, no {food3}.",
+    "{name} {surname} from {firm} called about the {firm2} contract; she wants an answer by {weekday}.",
+    "The passphrase hint for the {firm} vault is the street where {name} grew up.",
+    "{firm} replaced {firm2} as our supplier {reason}.",
+    "Dr {surname} lowered the dose to {small} mg; the next appointment is on {day} {month} at {hour}.",
+    "{name} plays in a band called {firm}. They rehearse in {place}.",
+    "I read {firm} by {name} {surname} and liked the ending less than the first part.",
+    "The car goes to {surname} for inspection every {month}; ask for {name}.",
+    "{name}'s dog is called {firm} and is afraid of thunder.",
+    "Our landlord, Mr {surname}, allows {hobby} on the balcony but no barbecue.",
+    "Interview with {name} {surname} went well: strong in {tool}, little experience with {tool2}.",
+    "Rename {firm} to {firm2} in every slide before the {month} board meeting.",
+    "Flight {number} to {place} leaves at {hour}, seat {small}C, booked under {surname}.",
+    "{name} thinks that {firm} will be sold to {firm2} before {year}.",
+    "The wifi at {surname}'s place is slow, so bring the {firm} recordings offline.",
+    "Grandmother {surname} bakes with {food} and never with {food2}.",
+    "Since {month} {year} I wake up at {hour} and start with {hobby}.",
+    "Paint for the hallway: {firm} number {port}, two coats, {small} litres.",
+    "{name} owes me {number} crowns for the {hobby} course.",
+    "My locker code at the {hobby} club in {place} starts with {small}.",
+    "Quote from {firm}: {number} euros for the {thing}, valid until {day} {month}.",
 )
 _QUESTIONS = (
     "Which tool does {name} prefer for the {thing}?",
@@ -68,6 +94,12 @@ _QUESTIONS = (
     "Who fixed the crash of the {thing} with {tool}?",
     "What should I cook for {name} on {weekday}, {food} or {food2}?",
     "Where does the sister with {small} cats live, {place}?",
+    "Who from {firm} called about the contract?",
+    "What did Dr {surname} change about the dose?",
+    "Why was {firm} replaced as a supplier?",
+    "How did the interview with {name} {surname} go?",
+    "When does the flight to {place} leave?",
+    "Which paint did we use for the hallway, {firm}?",
 )
 _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 
@@ -101,6 +133,9 @@ def _fill(pattern: str, rng: random.Random) -> str:
         food=food,
         food2=food2,
         food3=food3,
+        surname=_invented(rng),
+        firm=_invented(rng),
+        firm2=_invented(rng),
         thing=_skewed(_THINGS, 1, rng)[0],
         place=_skewed(_PLACES, 1, rng)[0],
         hobby=rng.choice(_HOBBIES),
@@ -115,6 +150,12 @@ def _fill(pattern: str, rng: random.Random) -> str:
         port=rng.randint(1024, 65_535),
         small=rng.randint(2, 90),
     )
+
+
+def _invented(rng: random.Random) -> str:
+    """Return a name of two syllables and an ending, some far more often than others; about 20,000 exist."""
+    first, second = (_SYLLABLES[int(len(_SYLLABLES) * rng.random() ** 1.5)] for _ in range(2))
+    return (first + second + rng.choice(_ENDINGS)).capitalize()
 
 
 def _skewed(words: Sequence[str], count: int, rng: random.Random) -> list[str]:

@@ -82,10 +82,10 @@ CREATE TABLE chunks (
 CREATE INDEX chunks_of_memory ON chunks (memory, space);
 CREATE INDEX chunks_of_space ON chunks (space);
 
--- Work that an answered call still owes. A row lives until the work is committed.
+-- Work that an answered call still owes. A row lives until the work is committed. Space 0: of no embedding model.
 CREATE TABLE jobs (
-    space      INTEGER NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
-    kind       TEXT NOT NULL CHECK (kind IN ('embed')),
+    space      INTEGER NOT NULL,
+    kind       TEXT NOT NULL CHECK (kind IN ('embed', 'extract')),
     memory     INTEGER NOT NULL REFERENCES memories (seq) ON DELETE CASCADE,
     attempts   INTEGER NOT NULL DEFAULT 0,
     created_at TEXT NOT NULL,
@@ -163,6 +163,10 @@ CREATE TRIGGER memory_content_updated AFTER UPDATE OF content ON memories WHEN o
     DELETE FROM chunks WHERE memory = new.seq;
     INSERT INTO jobs (space, kind, memory, created_at) SELECT id, 'embed', new.seq, new.updated_at FROM spaces
         WHERE true ON CONFLICT DO UPDATE SET attempts = 0, not_before = '', last_error = '';
+END;
+
+CREATE TRIGGER space_deleted AFTER DELETE ON spaces BEGIN
+    DELETE FROM jobs WHERE space = old.id;
 END;
 
 -- A vector that vanishes while its memory stays is owed again.

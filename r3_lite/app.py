@@ -1,153 +1,23 @@
-"""The MCP server: names, descriptions and schemas of the tools, their texts, and how errors look to a client.
+"""The tools on memories: names, descriptions and schemas, and how results are shaped.
 
-No SQL and no algorithm: each tool hands its arguments to the engine and shapes what comes back.
+No SQL and no algorithm: each tool hands its arguments to the engine and shapes what comes back. The tools on the
+knowledge graph are in `graph_tools`; importing this module makes the server whole.
 """
 
-import asyncio
-import functools
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Literal
 
-from anyio import CapacityLimiter, from_thread, to_thread
-from anyio.lowlevel import RunVar
-from fastmcp import Context, FastMCP
+from anyio import from_thread
+from fastmcp import Context
 from fastmcp.dependencies import CurrentContext, Depends
-from fastmcp.exceptions import NotFoundError, ValidationError
-from fastmcp.server.lifespan import lifespan
-from fastmcp.server.middleware import Middleware, MiddlewareContext
-from fastmcp.tools import ToolResult
-from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
-from pydantic import ValidationError as PydanticValidationError
+from pydantic import Field
 
-from r3_lite import __version__, arguments, models, render
+from r3_lite import arguments, models, render
 from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserId, null_means, published, whole
 from r3_lite.engine import Engine
-from r3_lite.errors import InvalidParameters, R3Error, StorageError
-from r3_lite.settings import load_settings
-from r3_lite.wire import UNREADABLE, flat_schema, light_session_state
+from r3_lite.errors import InvalidParameters
+from r3_lite.serving import INSTRUCTIONS, current_engine, mcp, tool
 
-INSTRUCTIONS = """\
-r3-lite is your long-term memory; it stays on the user's machine.
-Before you answer, search_memory for what the user may have told you earlier: preferences, people, projects, \
-decisions, dates. Ask in a full sentence.
-When the user states something worth keeping, add_memory at once: one fact per memory, whole sentences, names and \
-absolute dates instead of "he" and "tomorrow". If it corrects a memory, update_memory that one.
-Forget on request with delete_memory. Ids start with mem_."""
-
-# Threads that run tools; each holds one connection to the file. Those that may write wait for each other and for
-# other processes: they have threads of their own, so that no search, and not the transport, waits with them.
-READERS = WRITERS = 8
-# After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
-IDLE_START_SECONDS = 2.0
-
-logger = logging.getLogger(__name__)
-R = TypeVar("R", bound=BaseModel)
-_readers: RunVar[CapacityLimiter] = RunVar("r3_lite_readers")
-_writers: RunVar[CapacityLimiter] = RunVar("r3_lite_writers")
-
-
-@lifespan
-async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Engine]]:
-    engine = Engine(load_settings())
-    _readers.set(CapacityLimiter(READERS))
-    _writers.set(CapacityLimiter(WRITERS))
-    starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
-    try:
-        yield {"engine": engine}
-    finally:
-        starter.cancel()
-        await to_thread.run_sync(engine.close)
-
-
-async def _engine(context: Context = CurrentContext()) -> Engine:
-    engine: Engine = context.lifespan_context["engine"]
-    return engine
-
-
-class _ReadableErrors(Middleware):
-    """Answers wrong arguments with one line that names what is expected, never with the value that was sent."""
-
-    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> ToolResult:
-        sent = context.message.arguments or {}
-        if UNREADABLE in sent:
-            return failure(InvalidParameters(f"The call cannot be read: {sent[UNREADABLE]}."))
-        try:
-            result: ToolResult = await call_next(context)
-            return result
-        except NotFoundError:
-            return failure(InvalidParameters("There is no tool of this name. Use one that tools/list names."))
-        except (ValidationError, PydanticValidationError) as error:
-            cause = error if isinstance(error, PydanticValidationError) else error.__cause__
-            if not isinstance(cause, PydanticValidationError):
-                raise
-            return failure(InvalidParameters(await _explain(context, cause)))
-
-
-mcp = FastMCP(
-    "r3-lite",
-    instructions=INSTRUCTIONS,
-    version=__version__,
-    lifespan=_lifespan,
-    middleware=[_ReadableErrors()],
-    mask_error_details=True,
-)
-light_session_state(mcp)
-
-
-def failure(error: R3Error) -> ToolResult:
-    """Return a tool's error answer: text "CODE: message", structured {error, code, details}."""
-    return ToolResult(
-        content=f"{error.code}: {error.message}",
-        structured_content={"error": error.message, "code": error.code, "details": error.details},
-        is_error=True,
-    )
-
-
-def tool(
-    render_text: Callable[[R], str],
-    *,
-    read_only: bool = False,
-    destructive: bool = False,
-    idempotent: bool = False,
-    open_world: bool = False,
-) -> Callable[[Callable[..., R]], Callable[..., Awaitable[ToolResult]]]:
-    """Register a function as a tool: its model becomes structured content, `render_text` the text beside it.
-
-    The function runs on a worker thread and may block.
-    """
-    hints = ToolAnnotations(
-        read_only_hint=read_only,
-        destructive_hint=destructive,
-        idempotent_hint=idempotent,
-        open_world_hint=open_world,
-    )
-
-    def register(function: Callable[..., R]) -> Callable[..., Awaitable[ToolResult]]:
-        def run(**arguments: Any) -> ToolResult:
-            try:
-                result = function(**arguments)
-                return ToolResult(content=render_text(result), structured_content=result.model_dump(exclude_none=True))
-            except R3Error as error:
-                return failure(error)
-            except Exception as error:  # noqa: BLE001 - a traceback would carry the user's texts into the client's log
-                logger.error("%s failed: %s", function.__name__, type(error).__name__)
-                return failure(StorageError(f"An unexpected fault ({type(error).__name__}). Run health_check."))
-
-        @functools.wraps(function)
-        async def answer(**arguments: Any) -> ToolResult:
-            threads = _readers if read_only else _writers
-            return await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
-
-        mcp.tool(
-            annotations=hints,
-            description=" ".join((function.__doc__ or "").split()),
-            output_schema=flat_schema(get_type_hints(function)["return"]),
-        )(answer)
-        return answer
-
-    return register
+__all__ = ["INSTRUCTIONS", "graph_tools", "mcp"]
 
 
 @tool(render.added, open_world=True)
@@ -170,7 +40,7 @@ def add_memory(
     skip_duplicate_check: Annotated[
         bool, null_means(False), Field(description="True stores a copy even of a known text.")
     ] = False,
-    engine: Engine = Depends(_engine),
+    engine: Engine = Depends(current_engine),
 ) -> models.AddResult:
     """Remember a fact, preference, decision or conversation for later sessions. Use it whenever the user says
     something worth keeping. Stored for good before it answers with the id; the same text again returns the
@@ -198,7 +68,7 @@ def add_memory(
 
 
 @tool(render.memory, read_only=True, idempotent=True)
-def get_memory(*, memory_id: MemoryId, user_id: UserId, engine: Engine = Depends(_engine)) -> models.Memory:
+def get_memory(*, memory_id: MemoryId, user_id: UserId, engine: Engine = Depends(current_engine)) -> models.Memory:
     """Read one memory whole, by its id, with metadata, priority and dates. Use it when a list or search result
     was shortened. Changes nothing."""
     return models.Memory.of(engine.get(user_id, memory_id))
@@ -214,7 +84,7 @@ def update_memory(
     ],
     priority: Annotated[arguments.OptionalPriority, OMITTED, published(arguments.PRIORITY)],
     user_id: UserId,
-    engine: Engine = Depends(_engine),
+    engine: Engine = Depends(current_engine),
 ) -> models.UpdateResult:
     """Correct or extend a memory: new text, metadata keys or priority; what you do not give stays. Use it when a
     fact has changed, instead of adding a second one. Returns the memory as it is now; the old text stays in its
@@ -237,7 +107,7 @@ def search_memory(
     prefer_cache: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
     threshold: Annotated[float, Field(ge=0, le=1, description="Least score, 0 to 1."), null_means(0.0)] = 0.0,
-    engine: Engine = Depends(_engine),
+    engine: Engine = Depends(current_engine),
 ) -> models.SearchResult:
     """Find what is remembered about a topic, by meaning and by word. Use it before you answer anything that the
     user may have told you in an earlier session. Returns whole memories, best first, with scores from 0 to 1
@@ -280,7 +150,7 @@ def get_all_memories(
     prefer_cache: Annotated[bool, null_means(True)] = True,
     include_cache_stats: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
-    engine: Engine = Depends(_engine),
+    engine: Engine = Depends(current_engine),
 ) -> models.MemoryPage:
     """List memories, newest first, page by page. Use it to review or clean up what is stored; to find something,
     use search_memory. Long texts are shortened; the answer says how many there are and where the next page
@@ -304,7 +174,9 @@ def get_all_memories(
 
 
 @tool(render.deleted, destructive=True, idempotent=True)
-def delete_memory(*, memory_id: MemoryId, user_id: UserId, engine: Engine = Depends(_engine)) -> models.DeleteResult:
+def delete_memory(
+    *, memory_id: MemoryId, user_id: UserId, engine: Engine = Depends(current_engine)
+) -> models.DeleteResult:
     """Forget one memory, by its full id. Use it when the user asks to forget something or a memory is wrong
     beyond correction. It is gone from every search at once; its history can still be read."""
     record = engine.delete(user_id, memory_id)
@@ -320,7 +192,7 @@ def delete_all_memories(
         null_means(False),
         Field(description="True deletes; otherwise you only learn how many would go."),
     ] = False,
-    engine: Engine = Depends(_engine),
+    engine: Engine = Depends(current_engine),
 ) -> models.DeleteAllResult:
     """Forget all memories of one user. Only on the user's explicit wish: ask without confirm first and tell the
     user the number. Other users' memories stay. Returns how many were deleted."""
@@ -337,7 +209,7 @@ def get_memory_history(
     memory_id: MemoryId,
     user_id: UserId,
     limit: Annotated[int, whole(1, description="Newest versions to show, up to 500."), null_means(50)] = 50,
-    engine: Engine = Depends(_engine),
+    engine: Engine = Depends(current_engine),
 ) -> models.HistoryResult:
     """Show how a memory came to be what it is: every version with its text, metadata and time. Works for deleted
     memories too. Use it when the user asks what was known before. Changes nothing."""
@@ -358,7 +230,7 @@ def import_memories(
     batch_size: Annotated[int, whole(10, 200), null_means(50)] = 50,
     priority: Annotated[arguments.PriorityOr, null_means("high")] = "high",
     skip_duplicates: Annotated[bool, null_means(True)] = True,
-    engine: Engine = Depends(_engine),
+    engine: Engine = Depends(current_engine),
     context: Context = CurrentContext(),
 ) -> models.ImportResult:
     """Bring memories in from a file of another program or an export: a list of objects with memory, content or
@@ -386,7 +258,7 @@ def import_memories(
 
 
 @tool(render.synced, read_only=True, idempotent=True)
-def sync_status(engine: Engine = Depends(_engine)) -> models.SyncStatus:
+def sync_status(engine: Engine = Depends(current_engine)) -> models.SyncStatus:
     """Tell whether all stored memories are indexed for search by meaning, and which are still waiting or failed.
     Use it after a large import, or when a new memory is not found. Changes nothing."""
     counts, jobs = engine.pending()
@@ -400,7 +272,7 @@ def sync_status(engine: Engine = Depends(_engine)) -> models.SyncStatus:
 
 
 @tool(render.healthy, read_only=True, idempotent=True)
-def health_check(engine: Engine = Depends(_engine)) -> models.Health:
+def health_check(engine: Engine = Depends(current_engine)) -> models.Health:
     """Examine the memory itself: file, indexes, embedding model, counts and version, each measured now. Use it
     when something seems wrong; the answer names the next step. Changes nothing."""
     from r3_lite.health import measure
@@ -419,19 +291,4 @@ def _text_to_remember(content: str | None, messages: list[arguments.Message] | N
     return "\n".join(said)
 
 
-async def _explain(context: MiddlewareContext[Any], error: PydanticValidationError) -> str:
-    problems = []
-    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:3]:
-        where = ".".join(str(part) for part in problem["loc"][:3])[:60]
-        if problem["type"] == "unexpected_keyword_argument":
-            problems.append(f"unknown argument; allowed are {await _allowed(context)}")
-        elif problem["type"] in {"missing_argument", "missing_keyword_only_argument", "missing"}:
-            problems.append(f"{where} is missing")
-        else:
-            problems.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
-    return "; ".join(dict.fromkeys(problems))[:270] + "."
-
-
-async def _allowed(context: MiddlewareContext[Any]) -> str:
-    found = await mcp.get_tool(context.message.name)
-    return ", ".join(found.parameters["properties"]) if found else "none"
+from r3_lite import graph_tools  # noqa: E402 - the order of imports is the order in which tools are listed

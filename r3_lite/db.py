@@ -275,15 +275,16 @@ class Database:
                 mode = "delete" if is_network_path(self.path) else "wal"
             self._set_journal_mode(connection, mode, self.busy_timeout + 1)
         for migration in migrations:
-            self._apply(connection, migration)
+            self._apply(connection, migration, version)
 
-    def _apply(self, connection: apsw.Connection, migration: Migration) -> None:
+    def _apply(self, connection: apsw.Connection, migration: Migration, found: int) -> None:
+        """Run one migration where it is still to do, after a backup if the file that was `found` held data."""
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have run it while this one waited for the lock.
             version = schema_version(connection)
             if version < migration.version:
-                if version > 0:
+                if 0 < version == found:
                     self._backup(version)
                 connection.execute(migration.sql)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -51,7 +51,11 @@ _TOKEN = re.compile(
 
 def jaccard(a: str, b: str) -> float:
     """Return the share of distinct words two texts have in common, 0 to 1 (1 for two texts without words)."""
-    first, second = word_set(a), word_set(b)
+    return share(word_set(a), word_set(b))
+
+
+def share(first: frozenset[str], second: frozenset[str]) -> float:
+    """Return the share of the elements of two sets that are in both, 0 to 1 (1 for two empty sets)."""
     union = len(first | second)
     return len(first & second) / union if union else 1.0
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from cachetools import LRUCache
 
 from r3_lite.embed_models import (
+    BundledModel,
     Model,
     ModelChoice,
     ModelInfo,
+    Passage,
     available_models,
     bundled_info,
     download,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-__all__ = ["Encoder", "ModelChoice", "ModelInfo", "ModelState", "available_models", "download"]
+__all__ = ["Encoder", "ModelChoice", "ModelInfo", "ModelState", "Passage", "available_models", "download"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +44,15 @@ QUERY_CACHE = 256
 RETRY_SECONDS = 60.0
 
 ModelState = Literal["off", "idle", "loading", "ready", "unavailable"]
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Encoder:
     """Owns one embedding model.
 
     `model`: None for the bundled one, the name of a fastembed model in `cache_dir`, or a local folder.
-    `threads`: how many texts a call of `embed_texts` works on at once; each takes one core. Idle takes none.
+    `threads`: how many texts a call of `spread` works on at once; each takes one core. Idle takes none.
     """
 
     def __init__(self, model: str | None = None, *, cache_dir: Path, threads: int = 1, enabled: bool = True) -> None:
@@ -137,11 +141,29 @@ class Encoder:
         English). Raises ModelUnavailable while the model is not ready.
         """
         model = self._ready_model()
-        prepared = [_encodable(text) for text in texts]
-        if self._threads == 1 or len(prepared) < 2:
-            return [model.embed_text(text) for text in prepared]
+        return self.spread(lambda text: model.embed_text(_encodable(text)), texts)
+
+    @property
+    def shows_pieces(self) -> bool:
+        """Whether `read` answers: only the bundled model shows word pieces in context."""
+        return isinstance(self._model, BundledModel)
+
+    def read(self, text: str) -> Iterator[Passage]:
+        """Yield the whole text in passages, each with the vectors of `embed_texts` and with its word pieces.
+
+        One pass of the model gives both. Raises ModelUnavailable where `shows_pieces` is not true.
+        """
+        model = self._ready_model()
+        if not isinstance(model, BundledModel):
+            raise ModelUnavailable("This embedding model shows no word pieces.", state=self._state)
+        return model.read(_encodable(text))
+
+    def spread(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+        """Return the results of `work` on each item, in the order given, several at once where so set up."""
+        if self._threads == 1 or len(items) < 2:
+            return [work(item) for item in items]
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(model.embed_text, prepared))
+            return list(pool.map(work, items))
 
     def _load_and_log(self) -> None:
         try:

@@ -16,6 +16,7 @@ import re
 import shutil
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,13 +25,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from filelock import FileLock
 
 from r3_lite.errors import ModelUnavailable
-from r3_lite.windows import Window, windows
+from r3_lite.windows import MAX_WINDOWS, Window, blocks, windows
 
 if TYPE_CHECKING:
     import numpy as np
     from fastembed import TextEmbedding
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
+
+    from r3_lite.entity_head import Pieces
 
     Vectors = NDArray[np.float32]
 
@@ -64,6 +67,20 @@ class ModelChoice:
     megabytes: int
     present: bool
     multilingual: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a text, from character `start`, as one pass of the bundled model saw it.
+
+    `vectors`: unit vectors (windows, dimension). `pieces`: its word pieces in context, with offsets in `text`.
+    Both are None for what lies beyond the windows that a text may have.
+    """
+
+    start: int
+    text: str
+    vectors: Vectors | None
+    pieces: Pieces | None
 
 
 class Model(Protocol):
@@ -134,18 +151,36 @@ class BundledModel:
 
         return np.stack([self._embed_window(window) for window in windows(text, self._tokenizer)])
 
+    def read(self, text: str) -> Iterator[Passage]:
+        """Yield the whole text in passages, with the vectors that `embed_text` returns, at most MAX_WINDOWS."""
+        import numpy as np
+
+        from r3_lite.entity_head import Pieces
+
+        left = MAX_WINDOWS
+        for start, part, found in blocks(text, self._tokenizer):
+            if not found:
+                yield Passage(start, part, None, None)
+                continue
+            seen = [self._hidden(window, "last_hidden_state", "layer_4") for window in found]
+            spans = np.array([span for window in found for span in window.spans], np.int64).reshape(-1, 2)
+            pieces = Pieces(np.concatenate([inner[1:-1] for _, inner in seen]), spans)
+            vectors = np.stack([_unit(last.mean(axis=0)) for last, _ in seen])
+            yield Passage(start, part, vectors[:left], pieces)
+            left -= len(found)
+
     def _embed_window(self, window: Window) -> Vectors:
         """Return the unit vector of the mean over the tokens, the pooling that the model was trained with."""
-        return _unit(self._hidden(window).mean(axis=0))
+        (last,) = self._hidden(window, "last_hidden_state")
+        return _unit(last.mean(axis=0))
 
-    def _hidden(self, window: Window) -> Vectors:
-        """Return the last layer (tokens + 2, 384). The graph's `layer_4` output serves word vectors."""
+    def _hidden(self, window: Window, *layers: str) -> list[Vectors]:
+        """Return outputs of the graph, each (tokens + 2, 384): `last_hidden_state`, `layer_4` for word vectors."""
         import numpy as np
 
         ids = np.array([[self._start, *window.ids, self._end]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        hidden: Vectors = self._session.run(["last_hidden_state"], feed)[0][0]
-        return hidden
+        return [output[0] for output in self._session.run(list(layers), feed)]
 
 
 class FastembedModel:

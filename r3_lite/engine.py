@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import apsw
 
-from r3_lite import search, store, transfer, vectors
+from r3_lite import jobs, search, store, transfer, vectors
 from r3_lite.cache import SearchCache
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error
+from r3_lite.extractor import Extractor
 from r3_lite.filters import Clause, compile_filter
 from r3_lite.indexer import Indexer
 from r3_lite.limits import MAX_QUERY, check_content, check_metadata, check_user_id
@@ -79,8 +80,11 @@ class Engine:
             threads=settings.threads,
             enabled=settings.intelligence == "full",
         )
-        self.indexer = Indexer(self.database, self.encoder)
+        self.extractor = Extractor(self.encoder, settings.entity_model)
+        self.indexer = Indexer(self.database, self.encoder, self.extractor)
         self.searches = SearchCache(min(settings.cache_max_size, 256))
+        # Graphs as `knowledge` holds them in memory, of the users who asked last.
+        self.networks = SearchCache(4)
 
     def start(self) -> None:
         """Load the model and begin to index in the background. Returns at once; repeated calls change nothing."""
@@ -173,17 +177,17 @@ class Engine:
         user = self.user(user_id)
         where = compile_filter(metadata_filter)
         dense = self._dense_space()
-        key = (user, query, where[0], repr(where[1]), limit, threshold, dense)
         with self.database.read() as connection:
             generation = store.generation(connection, user)
-        cached: tuple[int, Found] | None = self.searches.get(key) if use_cache else None
-        if cached is not None and cached[0] == generation:
-            return replace(cached[1], source="cache")
+        key = (user, generation, query, where[0], repr(where[1]), limit, threshold, dense)
+        cached: Found | None = self.searches.get(key) if use_cache else None
+        if cached is not None:
+            return replace(cached, source="cache")
         # The generation is read before the memories: a write in between leaves an entry that is never served.
         found = self._search(user, query, where, limit, threshold, dense)
         # What an answer says about other users changes without this user's generation.
         if found.total and not found.warning:
-            self.searches.put(key, (generation, found))
+            self.searches.put(key, found)
         return found
 
     def page(
@@ -244,20 +248,27 @@ class Engine:
         self.indexer.wake()
         return tally
 
-    def pending(self) -> tuple[dict[str, int], list[vectors.JobState]]:
-        """Return the counts of unfinished work and its first jobs, oldest first."""
+    def pending(self) -> tuple[dict[str, int], list[jobs.JobState]]:
+        """Return the counts of unfinished work and its first jobs, oldest first; none where work is switched off."""
+        space = self.indexer.space
         with self.database.read() as connection:
-            return self.coverage(connection), vectors.job_states(connection, self.indexer.space, limit=20)
+            off = self.encoder.state == "off"
+            return self.coverage(connection), [] if off else jobs.states(connection, space, limit=20)
 
     def coverage(self, connection: apsw.Connection) -> dict[str, int]:
         """Return {pending, failed, without_vector} over all users, in the caller's transaction.
 
         A model that was never loaded has no jobs in the file yet: every memory without a vector is pending then.
+        Where the model is switched off nothing is.
         """
-        counts = vectors.coverage(connection, self.indexer.space)
-        if self.indexer.space is None and self.encoder.state != "off":
-            counts["pending"] = counts["without_vector"]
-        return counts
+        space = self.indexer.space
+        counts = jobs.counts(connection, space)
+        bare = vectors.without_vector(connection, space)
+        if self.encoder.state == "off":
+            counts = {"pending": 0, "failed": 0}
+        elif space is None:
+            counts["pending"] = bare
+        return {**counts, "without_vector": bare}
 
     def _search(self, user: str, query: str, where: Clause, limit: int, threshold: float, dense: int | None) -> Found:
         with self.database.read() as connection:
@@ -326,4 +337,5 @@ class Engine:
             return True
         with self.database.read() as connection:
             space = self.indexer.space
-            return space is not None and vectors.is_indexed(connection, space, seq)
+            owed = jobs.of_memory(connection, space, seq)
+            return owed is None and space is not None and vectors.is_indexed(connection, space, seq)

@@ -1,12 +1,13 @@
 """What health_check reports, every fact of it measured at the call."""
 
+import contextlib
 import time
 from typing import Any, Literal
 
 import apsw
 import psutil
 
-from r3_lite import __version__, store, vectors
+from r3_lite import __version__, graph, store, vectors
 from r3_lite.db import is_network_path, schema_version
 from r3_lite.engine import Engine
 from r3_lite.errors import R3Error, StorageBusy
@@ -29,6 +30,7 @@ def measure(engine: Engine) -> Health:
     database = _database(engine, index, problems)
     counts = _counts(engine, index, problems)
     model = _model(engine, problems)
+    entities = _graph(engine, problems)
     status: Status = "error" if any(s == "error" for s, _ in problems) else "degraded" if problems else "ok"
     return Health(
         status=status,
@@ -36,6 +38,7 @@ def measure(engine: Engine) -> Health:
         counts=counts,
         index=index,
         model=model,
+        graph=entities,
         cache={
             "l1_size": 0,
             "l2_size": 0,
@@ -110,10 +113,29 @@ def _counts(engine: Engine, index: dict[str, Any], problems: list[tuple[Status, 
         problems.append(("degraded", f"{astray} vectors are out of step and are being mended."))
         engine.indexer.mend()
     if index["failed"]:
-        problems.append(("degraded", f"{index['failed']} memories could not be embedded; a restart tries them again."))
+        problems.append(
+            ("degraded", f"{index['failed']} memories could not be embedded or examined; a restart tries them again.")
+        )
     if engine.indexer.last_error:
         problems.append(("degraded", f"Indexing is held up: {engine.indexer.last_error}"))
     return counts
+
+
+def _graph(engine: Engine, problems: list[tuple[Status, str]]) -> dict[str, Any]:
+    """Return how many entities and relations there are, by what they are found now, and how GLiNER stands."""
+    extractor = engine.extractor
+    facts: dict[str, Any] = {
+        "entities": 0,
+        "relations": 0,
+        "method": "off" if engine.encoder.state == "off" else extractor.method,
+        "gliner": extractor.gliner_state,
+    }
+    if extractor.gliner_state == "unavailable":
+        problems.append(("degraded", f"Entities are found without GLiNER: {extractor.last_error}"))
+    # What keeps the file from being read is among the problems already.
+    with contextlib.suppress(R3Error), engine.database.read() as connection:
+        facts |= graph.totals(connection)
+    return facts
 
 
 def _model(engine: Engine, problems: list[tuple[Status, str]]) -> dict[str, Any]:

@@ -1,18 +1,28 @@
-"""The one background worker of a process: embeds what the job table lists, and mends derived data."""
+"""The one background worker of a process: embeds and reads what the job table lists, and mends derived data."""
 
 import contextlib
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
+import apsw
 import filelock
 
-from r3_lite import store, vectors
+from r3_lite import graph, jobs, store, vectors
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
-from r3_lite.vectors import Job
+from r3_lite.extract import Extraction, Method
+from r3_lite.extractor import Extractor
+from r3_lite.jobs import Job, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
 
 # Jobs taken at once: large enough to sort by length, small enough that new memories are found within a second.
 BATCH = 64
@@ -24,23 +34,36 @@ RELOAD_SECONDS = 60.0
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class _Result:
+    """What was made of a memory outside any transaction, and what failed and why."""
+
+    job: Job
+    vectors: "Vectors | None" = None
+    found: Extraction | None = None
+    failed: dict[Kind, str] = field(default_factory=dict)
+
+
 class Indexer:
-    """Owns the thread. At any time one process per file embeds; a file lock says which, and dies with its owner.
+    """Owns the thread. At any time one process per file works; a file lock says which, and dies with its owner.
 
     Everything it does can be done again: it may be killed between any two statements.
     """
 
-    def __init__(self, database: Database, encoder: Encoder) -> None:
+    def __init__(self, database: Database, encoder: Encoder, extractor: Extractor) -> None:
         self._database = database
         self._encoder = encoder
+        self._extractor = extractor
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._start_lock = threading.Lock()
-        # Held from reading a job to striking it: nothing is embedded twice by two threads.
-        self._embedding = threading.Lock()
+        # Held from reading a job to striking it: nothing is done twice by two threads.
+        self._working = threading.Lock()
         self._thread: threading.Thread | None = None
         self._space: int | None = None
         self._to_mend: Literal["nothing", "counts", "everything"] = "counts"
+        # The method by which memories read worse before have been entered to be read anew.
+        self._method: Method | None = None
         self.last_error: str | None = None
 
     @property
@@ -67,6 +90,7 @@ class Indexer:
         with self._start_lock:
             if self._thread is None and self._encoder.state != "off":
                 self._encoder.load_in_background()
+                self._extractor.load_in_background()
                 self._thread = threading.Thread(target=self._run, name="r3-indexer", daemon=True)
                 self._thread.start()
 
@@ -87,29 +111,28 @@ class Indexer:
             self._thread.join(timeout)
 
     def index_now(self, memory: int) -> bool:
-        """Embed one memory in this thread; tell whether its vector is in the file.
+        """Do what one memory is owed in this thread; tell whether its vector and its entities are in the file.
 
         Raises ModelUnavailable when the model is not ready.
         """
         space = self.ensure_space()
-        if space is None:
-            return False
-        with self._embedding:
+        with self._working:
             with self._database.read() as connection:
-                job = vectors.job_for(connection, space, memory)
-            return job is None or self._embed(space, [job]) == 1
+                job = jobs.of_memory(connection, space, memory)
+            return (job is None or self._do([job]) == 1) and space is not None
 
     def drain(self) -> int:
-        """Embed every job that is due and return how many were done. Needs the model ready."""
-        space = self.ensure_space()
+        """Do all work that is due and return for how many memories it was done."""
+        if self._encoder.state == "ready":
+            self.ensure_space()
         done = 0
-        while space is not None and not self._stop.is_set():
-            with self._embedding:
+        while not self._stop.is_set():
+            with self._working:
                 with self._database.read() as connection:
-                    jobs = vectors.due_jobs(connection, space, BATCH)
-                if not jobs:
+                    due = self._due(connection, BATCH)
+                if not due:
                     break
-                done += self._embed(space, jobs)
+                done += self._do(due)
         return done
 
     def _run(self) -> None:
@@ -119,11 +142,12 @@ class Indexer:
             self._wake.clear()
             if self._stop.is_set():
                 break
-            if self._encoder.state != "ready":
+            if self._encoder.state == "unavailable":
                 waited_for_model += POLL_SECONDS
-                if self._encoder.state == "unavailable" and waited_for_model >= RELOAD_SECONDS:
+                if waited_for_model >= RELOAD_SECONDS:
                     waited_for_model = 0.0
                     self._encoder.load_in_background()
+            elif self._encoder.state != "ready":
                 continue
             try:
                 self._work()
@@ -139,16 +163,20 @@ class Indexer:
     def _work(self) -> None:
         if not self._database.writable():
             return
-        space = self.ensure_space()
-        if space is None:
-            return
+        if self._encoder.state == "ready":
+            self.ensure_space()
         with self._database.read() as connection:
-            if self._to_mend == "nothing" and not vectors.due_jobs(connection, space, 1):
+            in_order = self._to_mend == "nothing" and self._method == self._extractor.method
+            if in_order and not self._due(connection, 1):
                 return
         with self._alone() as alone:
             if alone:
-                self._mend(space)
+                self._mend()
                 self.drain()
+
+    def _due(self, connection: apsw.Connection, limit: int) -> list[Job]:
+        # Without the model entities are read by rules all the same.
+        return jobs.due(connection, self.space if self._encoder.state == "ready" else None, limit)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -171,43 +199,70 @@ class Indexer:
         finally:
             lock.release()
 
-    def _mend(self, space: int) -> None:
-        if self._to_mend == "nothing":
+    def _mend(self) -> None:
+        method = self._extractor.method
+        if self._to_mend == "nothing" and self._method == method:
             return
-        thorough, self._to_mend = self._to_mend == "everything", "nothing"
+        thorough, self._to_mend, self._method = self._to_mend == "everything", "nothing", method
+        space, version = self.space, self._extractor.version_of(method)
         with self._database.read() as connection:
             sound = store.keyword_rows(connection) == store.rows(connection)
-            astray = vectors.out_of_step(connection, space)
-            failed = vectors.coverage(connection, space)["failed"]
-        if sound and not astray and not failed and not thorough:
+            astray = vectors.out_of_step(connection, space) if space is not None else 0
+            unread = graph.unread(connection) + graph.outdated(connection, method, version)
+            failed = jobs.counts(connection, space)["failed"]
+        if sound and not (astray or unread or failed or thorough):
             return
         with self._database.write() as connection:
             if not sound or not store.keyword_index_sound(connection):
                 store.rebuild_keyword_index(connection)
-            vectors.heal(connection, space)
-            vectors.retry_failed(connection, space)
+            if space is not None:
+                vectors.heal(connection, space)
+            graph.owe_outdated(connection, method, version)
+            jobs.retry_failed(connection, space)
 
-    def _embed(self, space: int, jobs: Sequence[Job]) -> int:
-        """Embed outside any transaction, then write all in one. What fails is tried alone, then later."""
-        done: dict[Job, list[bytes]] = {}
-        failed: dict[Job, str] = {}
-        try:
-            done = self._vectors(jobs)
-        except ModelUnavailable:
-            raise
-        except Exception as batch_error:  # noqa: BLE001 - whatever a model raises becomes the job's last_error
-            logger.debug("batch failed: %s", type(batch_error).__name__)
-            for job in jobs:
-                try:
-                    done |= self._vectors([job])
-                except Exception as error:  # noqa: BLE001 - as above
-                    failed[job] = type(error).__name__
+    def _do(self, due: Sequence[Job]) -> int:
+        """Embed and read outside any transaction, then write all in one. What fails is tried again later."""
+        results = self._encoder.spread(self._result, due)
+        space = self.space
         with self._database.write() as connection:
-            written = vectors.store_vectors(connection, space, done)
-            for job, reason in failed.items():
-                vectors.record_failure(connection, space, job.memory, reason)
-        return written
+            complete = 0
+            for result in results:
+                written = not result.failed
+                if result.vectors is not None and space is not None:
+                    chunks = [row.astype("<f4").tobytes() for row in result.vectors]
+                    written &= vectors.store_vectors(connection, space, {result.job: chunks}) == 1
+                if result.found is not None:
+                    version = self._extractor.version_of(result.found.method)
+                    written &= graph.write(connection, result.job, result.found, version)
+                for kind, reason in result.failed.items():
+                    jobs.record_failure(connection, space, kind, result.job.memory, reason)
+                complete += written
+        return complete
 
-    def _vectors(self, jobs: Sequence[Job]) -> dict[Job, list[bytes]]:
-        arrays = self._encoder.embed_texts([job.content for job in jobs])
-        return {job: [row.astype("<f4").tobytes() for row in rows] for job, rows in zip(jobs, arrays, strict=True)}
+    def _result(self, job: Job) -> _Result:
+        """Make what a memory is owed: by one pass of the model if it is both, apart if that fails.
+
+        Raises ModelUnavailable when the model is not ready, which is no fault of the memory's.
+        """
+        result = _Result(job)
+        if job.embed and job.extract:
+            try:
+                result.vectors, result.found = self._extractor.read(job.content)
+                return result
+            except ModelUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a model raises becomes the job's last_error below
+                logger.debug("one pass failed: %s", type(error).__name__)
+        if job.embed:
+            try:
+                (result.vectors,) = self._encoder.embed_texts([job.content])
+            except ModelUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - as above
+                result.failed["embed"] = type(error).__name__
+        if job.extract:
+            try:
+                result.found = self._extractor.extract(job.content)
+            except Exception as error:  # noqa: BLE001 - as above
+                result.failed["extract"] = type(error).__name__
+        return result

@@ -5,9 +5,9 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from r3_lite.jobs import JobState
 from r3_lite.store import Record, Version
 from r3_lite.transfer import MAX_ERRORS_SHOWN, Tally
-from r3_lite.vectors import JobState
 
 
 class Memory(BaseModel):
@@ -196,6 +196,7 @@ class Health(BaseModel):
     counts: dict[str, Any]
     index: dict[str, Any]
     model: dict[str, Any]
+    graph: dict[str, Any]
     cache: dict[str, Any]
     redis: bool
     mem0: bool
@@ -203,3 +204,56 @@ class Health(BaseModel):
     memory: dict[str, Any]
     version: str
     next_step: str
+
+
+class Entities(BaseModel):
+    people: list[str]
+    organizations: list[str]
+    technologies: list[str]
+    projects: list[str]
+    places: list[str]
+    dates: list[str]
+    relationships: list[str]
+    keywords: list[str]
+    method: Literal["rules", "rules+head", "gliner"]
+
+
+class GraphNode(BaseModel):
+    id: str
+    type: str
+    name: str
+    memories: list[str]
+    mentions: int
+
+
+class GraphEdge(BaseModel):
+    source: str = Field(serialization_alias="from")
+    to: str
+    type: str
+    confidence: float
+    memory_id: str
+    weight: int
+
+
+class KnowledgeGraph(BaseModel):
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    total_nodes: int
+    total_edges: int
+    truncated: bool
+    message: str
+
+
+class Step(BaseModel):
+    source: str = Field(serialization_alias="from")
+    to: str
+    type: str
+
+
+class ConnectionsResult(BaseModel):
+    source: str = Field(serialization_alias="from")
+    to: str
+    max_depth: int
+    paths_found: int
+    paths: list[list[Step]]
+    message: str

@@ -15,18 +15,19 @@ _MONTH_NAMES = "january february march april may june july august september octo
 _MONTHS = {name: i for i, name in enumerate(_MONTH_NAMES, 1)} | {n[:3]: i for i, n in enumerate(_MONTH_NAMES, 1)}
 _MONTHS["sept"] = 9
 _MONTH = "(" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+# For text in lower case: a pattern that ignores case takes "ſ" for "s" and "ı" for "i", and no month is called so.
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{1,2})(?:-(\d{1,2}))?\b")
-_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH},?(?:\s+(\d{{4}}))?", re.IGNORECASE)
-_MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d),?(?:\s+(\d{{4}}))?", re.IGNORECASE)
-_MONTH_YEAR = re.compile(rf"\b{_MONTH},?\s+(\d{{4}})\b", re.IGNORECASE)
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH},?(?:\s+(\d{{4}}))?")
+_MONTH_DAY = re.compile(rf"\b{_MONTH}\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d),?(?:\s+(\d{{4}}))?")
+_MONTH_YEAR = re.compile(rf"\b{_MONTH},?\s+(\d{{4}})\b")
 _NUMERIC_DATE = re.compile(r"(?<![\d./-])(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/-])")
-_LONE_MONTH = re.compile(r"\b(?:in|during|of|last|this|since)\s+" + _MONTH, re.IGNORECASE)
+_LONE_MONTH = re.compile(r"\b(?:in|during|of|last|this|since)\s+" + _MONTH)
 _ASKS_LATEST = re.compile(
     r"\b(latest|newest|most recent(ly)?|current(ly)?|now|nowadays|these days|at the moment|up to date|as of today)\b",
     re.IGNORECASE,
 )
-_RELATIVE_DAY = re.compile(r"\b(today|yesterday|last week|last month|this month)\b", re.IGNORECASE)
-_AGO = re.compile(r"\b(\d{1,3}|an?|one|two|three|four|five|six) (day|week|month)s? ago\b", re.IGNORECASE)
+_RELATIVE_DAY = re.compile(r"\b(today|yesterday|last week|last month|this month)\b")
+_AGO = re.compile(r"\b(\d{1,3}|an?|one|two|three|four|five|six) (day|week|month)s? ago\b")
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 
 
@@ -57,7 +58,10 @@ def parse_query(text: str, known_authors: Iterable[str] = (), today: date | None
 
     People speak of themselves as "I": their names leave the text for the embedding model, not the keywords.
     """
-    named = {author for author in known_authors if author.lower() not in _ROLES and _names(author, text)}
+    lower = text.lower()
+    # Most authors are ruled out by a plain search: a thousand patterns over a long query take seconds.
+    possible = [author for author in known_authors if author.lower() in lower and author.lower() not in _ROLES]
+    named = {author for author in possible if _names(author, text)}
     dense = text
     for author in sorted(named, key=len, reverse=True):
         dense = re.sub(rf"(?<!\w){re.escape(author)}(?:['’]s)?(?!\w)", "I", dense, flags=re.IGNORECASE)
@@ -83,34 +87,36 @@ def dates_in(text: str) -> list[PartialDate]:
 
     5/7/2023 is read both ways, as day and month and as month and day.
     """
+    text = text.lower()
     found = [PartialDate(int(y), int(m), int(d) if d else None) for y, m, d in _ISO_DATE.findall(text)]
-    found += [PartialDate(_int(y), _MONTHS[m.lower()], int(d)) for d, m, y in _DAY_MONTH.findall(text)]
-    found += [PartialDate(_int(y), _MONTHS[m.lower()], int(d)) for m, d, y in _MONTH_DAY.findall(text)]
+    found += [PartialDate(_int(y), _MONTHS[m], int(d)) for d, m, y in _DAY_MONTH.findall(text)]
+    found += [PartialDate(_int(y), _MONTHS[m], int(d)) for m, d, y in _MONTH_DAY.findall(text)]
     for first, sign, second, year in _NUMERIC_DATE.findall(text):
         century = int(year) + (2000 if len(year) == 2 else 0)
         found.append(PartialDate(century, int(second), int(first)))
         if sign == "/":
             found.append(PartialDate(century, int(first), int(second)))
     if not found:
-        found = [PartialDate(int(y), _MONTHS[m.lower()], None) for m, y in _MONTH_YEAR.findall(text)]
+        found = [PartialDate(int(y), _MONTHS[m], None) for m, y in _MONTH_YEAR.findall(text)]
     if not found:
-        found = [PartialDate(None, _MONTHS[m.lower()], None) for m in _LONE_MONTH.findall(text)]
+        found = [PartialDate(None, _MONTHS[m], None) for m in _LONE_MONTH.findall(text)]
     return [d for d in found if 1 <= d.month <= 12 and (d.day is None or 1 <= d.day <= 31)]
 
 
 def relative_dates_in(text: str, today: date) -> list[PartialDate]:
     """Return the days or months that words such as yesterday, last month or two weeks ago mean on `today`."""
+    text = text.lower()
     found = []
     for word in _RELATIVE_DAY.findall(text):
-        days = {"today": 0, "yesterday": 1, "last week": 7}.get(word.lower())
+        days = {"today": 0, "yesterday": 1, "last week": 7}.get(word)
         if days is not None:
             found.append(_day(today - timedelta(days=days)))
         else:
-            month = today if word.lower() == "this month" else today.replace(day=1) - timedelta(days=1)
+            month = today if word == "this month" else today.replace(day=1) - timedelta(days=1)
             found.append(PartialDate(month.year, month.month, None))
     for count, unit in _AGO.findall(text):
-        number = _COUNTS.get(count.lower()) or int(count)
-        found.append(_day(today - timedelta(days=number * {"day": 1, "week": 7, "month": 30}[unit.lower()])))
+        number = _COUNTS.get(count) or int(count)
+        found.append(_day(today - timedelta(days=number * {"day": 1, "week": 7, "month": 30}[unit])))
     return found
 
 

@@ -27,7 +27,7 @@ from r3_lite.search import WEAK
 
 # Characters of text and structured content together in the answer of a list, and what the frame around it takes.
 CEILING = 40_000
-_FRAME = 1_000
+FRAME = 1_000
 # What a memory is shortened to, at the most, in a list that would grow too long, and its metadata there.
 SHORT_CONTENT = 400
 SHORT_METADATA = 600
@@ -60,7 +60,7 @@ def _fit(items: Sequence[B], text: Callable[[B], str], shortened: Callable[[B, i
     def size(item: B) -> int:
         return _length(item.model_dump()) + _length(text(item))
 
-    room = CEILING - _FRAME
+    room = CEILING - FRAME
     # Stops at the first sum that is too large: there may be many, and each long.
     if all(total <= room for total in accumulate(map(size, items))):
         return list(items), False
@@ -218,6 +218,8 @@ def healthy(result: Health) -> str:
             f"memories: {result.counts['memories']} of {result.counts['users']} users; "
             f"{index['pending']} pending, {index['failed']} failed, {index['without_vector']} without vector",
             f"model: {model['name']} ({model['dimension']}), {model['state']} {model['last_error']}".rstrip(),
+            f"graph: {result.graph['entities']} entities, {result.graph['relations']} relations; "
+            f"found by {result.graph['method']}",
             f"r3-lite {result.version}, up {result.uptime:.0f} s, {result.memory['rss'] // 1_000_000} MB resident",
         ]
     )

@@ -51,7 +51,8 @@ def gather(
     if vector is not None and space is not None:
         try:
             near = vectors.nearest(connection, space, vector, user_id, where, 2 * size)
-            cosines = search.pool(near, query.authors, size)
+            written_by = {name: store.written_by(connection, name, [s for s, _ in near]) for name in query.authors}
+            cosines = search.pool(near, written_by, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_vectors = "The vectors cannot be read: this answer comes from keywords alone."
             vector = None

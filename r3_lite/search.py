@@ -3,15 +3,19 @@
 The weighted sum and its constants were measured on LoCoMo dialogues and on plain documents (docs/benchmarks.md).
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from r3_lite.query import Query, date_match
-from r3_lite.store import Record
 from r3_lite.text import bare, has_forms, stem_of, words
+
+if TYPE_CHECKING:
+    from r3_lite.store import Record
 
 Mode = Literal["hybrid", "keyword"]
 
@@ -24,9 +28,9 @@ class Weights:
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
     context: float = 0.7
     keyword: float = 0.25
-    author: float = 0.25
+    author: float = 0.22
     date: float = 0.3
-    time_word: float = 0.2
+    time_word: float = 0.15
     length: float = 0.1
     priority: float = 0.02
     # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
@@ -34,7 +38,7 @@ class Weights:
     latest: float = 0.3
     # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
     previous: float = 0.05
-    following: float = 0.25
+    following: float = 0.2
     session: float = 0.8
 
 
@@ -125,11 +129,16 @@ class Ranking:
     below: int = 0
 
 
-def pool(nearest: Sequence[tuple[int, float, str | None]], authors: Collection[str], size: int) -> dict[int, float]:
-    """Choose from the nearest memories (seq, cosine, author; best first) the `size` best and those of each author."""
-    chosen = {seq: cosine for seq, cosine, _ in nearest[:size]}
-    for author in authors:
-        chosen.update([(seq, cosine) for seq, cosine, writer in nearest if writer == author][:size])
+def pool(
+    nearest: Sequence[tuple[int, float]], written_by: Mapping[str, Collection[int]], size: int
+) -> dict[int, float]:
+    """Choose from the nearest memories (seq, cosine; best first) the `size` best, and the `size` best of each author.
+
+    `written_by` holds the memories among them of each author that the query names.
+    """
+    chosen = dict(nearest[:size])
+    for own in written_by.values():
+        chosen.update([(seq, cosine) for seq, cosine in nearest if seq in own][:size])
     return chosen
 
 
@@ -162,9 +171,12 @@ def rank(
         return Ranking(candidates=len(records), below=len(records))
     total = {record.seq: parts[record.seq].total for record in kept}
     kept.sort(key=lambda r: (round(total[r.seq], 9), r.created_at, r.seq), reverse=True)
-    ordered = list({record.hash: record for record in reversed(kept)}.values())[::-1]
+    first: dict[str, Record] = {}
+    for record in kept:
+        first.setdefault(record.hash, record)
+    ordered = list(first.values())
     best = max(total[ordered[0].seq], 1e-9)
-    quality = _answer_quality(query, ordered[:_GRADED], candidates.cosines)
+    quality = _answer_quality(query, ordered[:_GRADED], candidates)
     scores = [max(0.0, quality * (total[record.seq] / best)) for record in ordered]
     good = sum(score >= threshold for score in scores)
     hits = [Hit(r, score, parts[r.seq]) for r, score in zip(ordered[: min(good, limit)], scores, strict=False)]
@@ -178,6 +190,10 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
     meaning = {
         s: (1 - share) * cosine + share * context.get(s, cosine) for s, cosine in cosines.items() if s in records
     }
+    if meaning and bm25:
+        # A memory that is not embedded yet is taken to be as near as its words are.
+        scale = max(*meaning.values(), 0.0) / max(bm25.values())
+        meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
     semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
     keyword = weights.keyword / max(bm25.values()) if bm25 else 0.0
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
@@ -226,9 +242,20 @@ def _add_sessions(parts: dict[int, Breakdown], candidates: Candidates, weights: 
         part.session = weights.session * best_of.get(candidates.records[seq].session or "", part.own)
 
 
-def _answer_quality(query: Query, best: Sequence[Record], cosines: Mapping[int, float]) -> float:
-    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held."""
-    qualities = (max(cosines.get(r.seq, 0.0), coverage(query.terms, r)) for r in best)
+def _answer_quality(query: Query, best: Sequence[Record], candidates: Candidates) -> float:
+    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held.
+
+    What the keyword index found holds a term at least, however that sees its words.
+    """
+    found = 1 / len(query.terms) if query.terms else 0.0
+    qualities = (
+        max(
+            candidates.cosines.get(r.seq, 0.0),
+            coverage(query.terms, r),
+            found if r.seq in candidates.bm25 else 0.0,
+        )
+        for r in best
+    )
     return min(1.0, max(qualities, default=0.0))
 
 

@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     user_id: Annotated[str, _alias("R3_USER_ID", "MEM0_USER_ID")] = "default"
     embedding_model: str | None = None
     model_cache: Path = CACHE_DIRECTORY / "models"
+    entity_model: str | None = None
     threads: Annotated[int, Field(ge=1, le=64)] = 1
     intelligence: Annotated[Literal["full", "basic"], _alias("R3_INTELLIGENCE", "INTELLIGENCE_MODE")] = "full"
     synchronous: Literal["full", "normal"] = "full"

@@ -1,17 +1,17 @@
-"""Embeddings in the file: spaces, chunks, nearest neighbours, and the jobs that still owe a vector.
+"""Embeddings in the file: spaces, chunks, nearest neighbours, and what they need to stay in step.
 
 One space per embedding model. A query names its space and never sees another. All of it is derived from the
 memories: it can be dropped and is then owed again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
 
 from r3_lite.clock import now_text
 from r3_lite.filters import Clause
+from r3_lite.jobs import Job, strike
 
 # Candidates by sign bits that are then compared exactly: recall@20 of .991 on 55,811 real MiniLM vectors.
 CANDIDATES = 400
@@ -19,27 +19,6 @@ CANDIDATES = 400
 MAX_NEIGHBOURS = 4096
 # Rows per vec0 chunk: small, so that a first memory does not cost a megabyte.
 _CHUNK_SIZE = 256
-MAX_ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A memory whose embedding is owed, with the text to embed."""
-
-    memory: int
-    user_id: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """How an unfinished job stands; `waiting` in seconds since it was owed."""
-
-    memory_id: str
-    kind: str
-    attempts: int
-    waiting: float
-    last_error: str
 
 
 def open_space(connection: apsw.Connection, name: str, dimension: int, fingerprint: str) -> int:
@@ -77,8 +56,8 @@ def drop_space(connection: apsw.Connection, space: int) -> None:
 
 def nearest(
     connection: apsw.Connection, space: int, query: bytes, user_id: str, where: Clause, limit: int
-) -> list[tuple[int, float, str | None]]:
-    """Return the user's memories nearest to a unit vector as (seq, cosine, author), best first.
+) -> list[tuple[int, float]]:
+    """Return the user's memories nearest to a unit vector as (seq, cosine), best first.
 
     Without a filter: as many candidates by the Hamming distance of sign bits as `CANDIDATES`, or `limit` if that is
     more, compared exactly; all of them are returned, for they cost nothing more. With a filter, or where the chunks
@@ -91,19 +70,20 @@ def nearest(
             f"""WITH near AS MATERIALIZED (
                     SELECT id FROM bits_{space}
                     WHERE bits MATCH vec_quantize_binary(vec_f32(?)) AND k = ? AND user_id = ?)
-                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author, count(*)
-                FROM near JOIN chunks AS c ON c.id = near.id JOIN memories AS m ON m.seq = c.memory
+                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, count(*)
+                FROM near JOIN chunks AS c ON c.id = near.id
                 GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC""",
             (query, places, user_id, query),
         ).fetchall()
         if len(rows) >= limit or sum(chunks for *_, chunks in rows) < places:
-            return [(seq, cosine, author) for seq, cosine, author, _ in rows]
+            return [(seq, cosine) for seq, cosine, _ in rows]
+    # The filter first, then the chunks of what passes: left to itself SQLite reads every chunk of the space.
     found: list[Any] = connection.execute(
-        f"""SELECT m.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, m.author
-            FROM memories AS m JOIN chunks AS c ON c.memory = m.seq AND c.space = ?
-            WHERE m.user_id = ? AND {where[0]}
-            GROUP BY m.seq ORDER BY cosine DESC, m.seq DESC LIMIT ?""",
-        (query, space, user_id, *where[1], limit),
+        f"""WITH passing AS MATERIALIZED (SELECT m.seq FROM memories AS m WHERE m.user_id = ? AND {where[0]})
+            SELECT p.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine
+            FROM passing AS p CROSS JOIN chunks AS c ON c.memory = p.seq AND c.space = ?
+            GROUP BY p.seq ORDER BY cosine DESC, p.seq DESC LIMIT ?""",
+        (user_id, *where[1], query, space, limit),
     ).fetchall()
     return found
 
@@ -145,27 +125,6 @@ def cosines_in_context(
     )
 
 
-def due_jobs(connection: apsw.Connection, space: int, limit: int) -> list[Job]:
-    """Return the oldest jobs that may run now, with the texts to embed."""
-    rows = connection.execute(
-        """SELECT m.seq, m.user_id, m.content FROM jobs AS j JOIN memories AS m ON m.seq = j.memory
-           WHERE j.space = ? AND j.kind = 'embed' AND j.attempts < ? AND j.not_before <= ?
-           ORDER BY j.memory LIMIT ?""",
-        (space, MAX_ATTEMPTS, now_text(), limit),
-    )
-    return [Job(*row) for row in rows]
-
-
-def job_for(connection: apsw.Connection, space: int, memory: int) -> Job | None:
-    """Return the job of one memory if it is still owed, whatever its attempts."""
-    row = connection.execute(
-        """SELECT m.seq, m.user_id, m.content FROM jobs AS j JOIN memories AS m ON m.seq = j.memory
-           WHERE j.space = ? AND j.kind = 'embed' AND j.memory = ?""",
-        (space, memory),
-    ).get
-    return Job(*row) if row else None
-
-
 def store_vectors(connection: apsw.Connection, space: int, done: Mapping[Job, Sequence[bytes]]) -> int:
     """Write the chunk vectors of embedded memories and strike their jobs; return how many were written.
 
@@ -188,7 +147,7 @@ def store_vectors(connection: apsw.Connection, space: int, done: Mapping[Job, Se
                 f"INSERT INTO bits_{space} (id, bits, user_id) VALUES (?, vec_quantize_binary(vec_f32(?)), ?)",
                 (connection.last_insert_rowid(), embedding, job.user_id),
             )
-        connection.execute("DELETE FROM jobs WHERE space = ? AND kind = 'embed' AND memory = ?", (space, job.memory))
+        strike(connection, space, "embed", job.memory)
         users.add(job.user_id)
         written += 1
     for user_id in users:
@@ -278,52 +237,19 @@ def out_of_step(connection: apsw.Connection, space: int) -> int:
     return int(abs(chunks - bits) + unowed)
 
 
-def record_failure(connection: apsw.Connection, space: int, memory: int, reason: str) -> None:
-    """Note a failed attempt; the next waits 5 s, then four times as long each time. The caller's write transaction."""
-    connection.execute(
-        """UPDATE jobs SET attempts = attempts + 1, last_error = ?,
-                  not_before = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', (5 << 2 * attempts) || ' seconds')
-           WHERE space = ? AND kind = 'embed' AND memory = ?""",
-        (reason, space, memory),
+def without_vector(connection: apsw.Connection, space: int | None) -> int:
+    """Return how many memories have no vector in a space, all of them where there is no space. Reads only."""
+    return int(
+        connection.execute(
+            "SELECT count(*) FROM memories WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE memory = seq AND space = ?)",
+            (space,),
+        ).get
     )
-
-
-def retry_failed(connection: apsw.Connection, space: int) -> None:
-    """Give jobs that used up their attempts new ones; the caller's write transaction."""
-    connection.execute("UPDATE jobs SET attempts = 0, not_before = '' WHERE space = ? AND attempts > 0", (space,))
-
-
-def coverage(connection: apsw.Connection, space: int | None) -> dict[str, Any]:
-    """Return {pending, failed, without_vector} of a space, over all users. Reads only."""
-    if space is None:
-        bare = connection.execute("SELECT count(*) FROM memories").get
-        return {"pending": 0, "failed": 0, "without_vector": bare}
-    pending, failed = connection.execute(
-        """SELECT count(*) FILTER (WHERE attempts < ?1), count(*) FILTER (WHERE attempts >= ?1)
-           FROM jobs WHERE space = ?2""",
-        (MAX_ATTEMPTS, space),
-    ).get
-    bare = connection.execute(
-        "SELECT count(*) FROM memories WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE memory = seq AND space = ?)",
-        (space,),
-    ).get
-    return {"pending": pending, "failed": failed, "without_vector": bare}
 
 
 def is_indexed(connection: apsw.Connection, space: int, memory: int) -> bool:
     """Tell whether a memory has its vectors in a space. Reads only."""
     return bool(connection.execute("SELECT 1 FROM chunks WHERE memory = ? AND space = ? LIMIT 1", (memory, space)).get)
-
-
-def job_states(connection: apsw.Connection, space: int | None, limit: int) -> list[JobState]:
-    """Return the oldest unfinished jobs of a space and how they stand. Reads only."""
-    rows = connection.execute(
-        """SELECT m.id, j.kind, j.attempts, j.last_error,
-                  max(0, round((julianday('now') - julianday(j.created_at)) * 86400, 1))
-           FROM jobs AS j JOIN memories AS m ON m.seq = j.memory WHERE j.space = ? ORDER BY j.memory LIMIT ?""",
-        (space, limit),
-    )
-    return [JobState(memory_id, kind, attempts, waiting, error) for memory_id, kind, attempts, error, waiting in rows]
 
 
 def _make_bits(connection: apsw.Connection, space: int) -> None:

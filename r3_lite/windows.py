@@ -23,10 +23,25 @@ _SENTENCE_END = re.compile(r"[.!?]\s+|[。！？\n]\s*")
 
 
 class Window(NamedTuple):
-    """A piece of a text and its tokens, without the special ones."""
+    """A piece of a text and its tokens, without the special ones; `spans` are their characters in the block."""
 
     ids: list[int]
     text: str
+    spans: list[tuple[int, int]]
+
+
+class Block(NamedTuple):
+    """A part of a long text, or the whole of a short one: where it begins, its text and its windows."""
+
+    start: int
+    text: str
+    windows: list[Window]
+
+
+def parts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the text in parts of at most BLOCK characters with their starts; neighbours share BLOCK_OVERLAP."""
+    for start in range(0, max(len(text) - BLOCK_OVERLAP, 1), BLOCK - BLOCK_OVERLAP):
+        yield start, text[start : start + BLOCK]
 
 
 def windows(text: str, tokenizer: Tokenizer, size: int = WINDOW) -> Iterator[Window]:
@@ -34,9 +49,19 @@ def windows(text: str, tokenizer: Tokenizer, size: int = WINDOW) -> Iterator[Win
 
     The tokenizer must neither pad nor truncate. Pure; reads a text block by block, as far as asked.
     """
-    blocks = range(0, max(len(text) - BLOCK_OVERLAP, 1), BLOCK - BLOCK_OVERLAP)
-    found = (window for at in blocks for window in _cut(text[at : at + BLOCK], tokenizer, size))
-    return islice(found, MAX_WINDOWS)
+    return islice((window for _, part in parts(text) for window in _cut(part, tokenizer, size)), MAX_WINDOWS)
+
+
+def blocks(text: str, tokenizer: Tokenizer) -> Iterator[Block]:
+    """Yield the whole text block by block with the windows that `windows` makes of it.
+
+    Blocks behind the last of MAX_WINDOWS windows have none; the block in which that is has all of its own.
+    """
+    left = MAX_WINDOWS
+    for start, part in parts(text):
+        found = list(_cut(part, tokenizer, WINDOW)) if left > 0 else []
+        left -= len(found)
+        yield Block(start, part, found)
 
 
 def _cut(text: str, tokenizer: Tokenizer, size: int) -> Iterator[Window]:
@@ -47,7 +72,8 @@ def _cut(text: str, tokenizer: Tokenizer, size: int) -> Iterator[Window]:
     breaks = [index for index, (start, _) in enumerate(spans) if start in sentences]
 
     def window(begin: int, end: int) -> Window:
-        return Window(ids[begin:end], text[spans[begin][0] : spans[end - 1][1]] if ids else text)
+        piece = text[spans[begin][0] : spans[end - 1][1]] if ids else text
+        return Window(ids[begin:end], piece, spans[begin:end])
 
     begin = 0
     while begin + size < len(ids):

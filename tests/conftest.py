@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import hypothesis
 import numpy as np
 import pytest
@@ -92,6 +93,26 @@ def without_root_powers() -> Iterator[None]:
     finally:
         powers[0] = effective
         assert libc.capset(header, powers) == 0
+
+
+def plans(connection: apsw.Connection, call: Callable[[], object]) -> list[tuple[str, str]]:
+    """The query plan of every statement that a call runs, triggers' own statements aside."""
+    statements: list[tuple[str, Any]] = []
+
+    def note(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
+        statements.append((sql, bindings))
+        return True
+
+    connection.exec_trace = note
+    try:
+        call()
+    finally:
+        connection.exec_trace = None
+    return [
+        (sql, str(row[3]))
+        for sql, bindings in statements
+        for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)
+    ]
 
 
 def eventually(condition: Callable[[], object]) -> None:

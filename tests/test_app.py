@@ -926,9 +926,7 @@ async def test_items_that_cannot_be_kept_are_reported_and_the_others_imported(
     assert await texts(client) == ["third", "first"]
 
 
-@pytest.mark.parametrize(
-    "text", ["[", "7", '{"other": []}', "[" * 100_000 + "]" * 100_000, "[" + "9" * 5000 + "]", "not json\nat all"]
-)
+@pytest.mark.parametrize("text", ["[", "7", '{"other": []}', "[" * 100_000 + "]" * 100_000, "not json\nat all"])
 async def test_a_file_that_holds_no_memories_is_an_import_error(text: str, client: Client[Any], tmp_path: Path) -> None:
     path = tmp_path / "import.json"
     path.write_text(text)

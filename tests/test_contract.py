@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from conftest import TinyModel
 from fastmcp import Client
 from mcp_helpers import MODES, added, call, data_of, failed, good, text_of, use_environment
 
@@ -39,10 +40,18 @@ EXAMPLES: dict[str, Any] = {
     "offset": 0.0,
     "metadata_filter": {"topic": "contract"},
     "batch_size": 20.0,
+    "text": "Ana works for Acme",
+    "entity_type": "people",
+    "entity_name": "Ana",
+    "relationship_type": "WORKS_FOR",
+    "from_entity": "Ana",
+    "to_entity": "Acme",
+    "max_depth": 3.0,
     "source": "json_file",
     "api_key": "a key",
 }
 """A value of the type that r3 documents, by argument; priorities and booleans are tried one by one."""
+GRAPH_TOOLS = {"extract_entities", "get_knowledge_graph", "find_connections"}
 VOLATILE = re.compile(r"mem_[0-9a-z]{23}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d+\.\d+")
 
 
@@ -51,9 +60,21 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def use_environment_of(tool: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Load no model, but for the tools that need one a tiny one."""
+    if tool not in GRAPH_TOOLS:
+        use_environment(monkeypatch, folder)
+        return
+    monkeypatch.setattr("r3_lite.embed.open_model", lambda name, cache_dir: TinyModel())
+    use_environment(monkeypatch, folder, R3_INTELLIGENCE="full", R3_EMBEDDING_MODEL="tiny")
+
+
 @pytest.fixture
-async def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Client[Any]]:
-    use_environment(monkeypatch, tmp_path)
+async def client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Client[Any]]:
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    use_environment_of(parameters.get("tool", ""), monkeypatch, tmp_path)
     async with Client(mcp) as connected:
         yield connected
 
@@ -71,8 +92,8 @@ async def required(client: Client[Any], tool: str, folder: Path) -> dict[str, An
         given["memory_id"] = await added(client, "A memory to work on")
     if tool == "update_memory":
         given["content"] = "A memory that was worked on"
-    if "query" in OURS[tool].input_schema["properties"]:
-        given["query"] = "memory"
+    for argument in {"query", "text", "from_entity"} & set(OURS[tool].input_schema["properties"]):
+        given[argument] = EXAMPLES[argument]
     return given
 
 
@@ -196,7 +217,7 @@ async def test_results_match_their_schema_and_have_a_readable_text(
 async def test_every_failing_call_names_a_code_and_says_the_same_twice(
     tool: str, mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    use_environment(monkeypatch, tmp_path)
+    use_environment_of(tool, monkeypatch, tmp_path)
     async with Client(mcp, mode=mode) as client:
         assert await failed(client, tool, no_such_argument=1) == "INVALID_PARAMETERS"
         (tmp_path / "memories.db").write_bytes(b"no database" * 1000)
@@ -208,12 +229,27 @@ async def test_every_failing_call_names_a_code_and_says_the_same_twice(
             "get_memory_history": {"memory_id": "mem_1"},
             "add_memory": {"content": "x"},
             "search_memory": {"query": "x"},
+            "extract_entities": {"text": " "},
+            "find_connections": {"from_entity": "x"},
             "import_memories": {"source": "json_file", "file_path": str(tmp_path / "import.json")},
         }.get(tool, {})
         if tool == "health_check":
             assert (await good(client, tool))["status"] == "error"
         else:
-            assert await failed(client, tool, **example) == "STORAGE_ERROR"
+            # The one tool that opens no file fails for its own reason.
+            expected = "INVALID_PARAMETERS" if tool == "extract_entities" else "STORAGE_ERROR"
+            assert await failed(client, tool, **example) == expected
+
+
+@pytest.mark.parametrize("tool", sorted(GRAPH_TOOLS))
+async def test_in_basic_mode_the_graph_tools_say_that_and_why_they_are_off(
+    tool: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_environment(monkeypatch, tmp_path)
+    async with Client(mcp) as client:
+        result = await call(client, tool, **await required(client, tool, tmp_path))
+    assert data_of(result)["code"] == "MODEL_UNAVAILABLE"
+    assert "basic mode" in text_of(result)
 
 
 NASTY: list[Any] = [

@@ -18,7 +18,9 @@ from conftest import without_root_powers
 
 from r3_lite import db
 from r3_lite.db import APPLICATION_ID, Database, Migration, is_network_path, load_migrations, schema_version
+from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, StorageBusy, StorageError
+from r3_lite.health import measure
 
 INSERT = """INSERT INTO memories (id, user_id, content, hash, created_at, updated_at)
             VALUES (?1, 'u', ?1, ?1, '2024-01-01T00:00:00.000000Z', '2024-01-01T00:00:00.000000Z')"""
@@ -59,11 +61,11 @@ def schema_of(path: Path) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def migrate_to(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Pretend that this program has a second migration."""
+    """Pretend that this program has one more migration."""
 
     def patch(sql: str) -> None:
-        second = Migration(2, "0002_second", sql)
-        monkeypatch.setattr(db, "load_migrations", lambda: (*load_migrations(), second))
+        one_more = Migration(load_migrations()[-1].version + 1, "one_more", sql)
+        monkeypatch.setattr(db, "load_migrations", lambda: (*load_migrations(), one_more))
 
     return patch
 
@@ -277,7 +279,7 @@ from pathlib import Path
 from r3_lite import db
 if sys.argv[3] == "second":
     known = db.load_migrations()
-    db.load_migrations = lambda: (*known, db.Migration(2, "second", "CREATE TABLE second (a)"))
+    db.load_migrations = lambda: (*known, db.Migration(len(known) + 1, "second", "CREATE TABLE second (a)"))
 database = db.Database(Path(sys.argv[1]), synchronous="normal")
 sys.stdin.read()
 with database.write() as connection:
@@ -777,3 +779,41 @@ def test_the_extension_is_loaded_and_no_other_can_be(database: Database) -> None
     assert str(connection.execute("SELECT vec_version()").get).startswith("v0.1.9")
     with pytest.raises(apsw.SQLError):
         connection.execute("SELECT load_extension('anything')")
+
+
+# Through the engine
+
+
+@pytest.mark.parametrize("folder_mode", [0o700, 0o555])
+def test_on_a_file_that_cannot_be_written_everything_is_found_and_nothing_is_added(
+    make_engine: Callable[..., Engine], db_path: Path, folder_mode: int
+) -> None:
+    first = make_engine()
+    stored = first.add(None, "the cat sleeps", wait=True).added
+    first.close()
+    db_path.chmod(0o444)
+    db_path.parent.chmod(folder_mode)
+    with without_root_powers():
+        engine = make_engine()
+        found = engine.search(None, "kitten")
+        assert [hit.record.content for hit in found.ranking.hits] == ["the cat sleeps"]
+        assert (found.mode, found.warning) == ("hybrid", "")
+        assert engine.page(None, limit=10, offset=0).total == 1
+        assert engine.history(None, stored.id, 10)[0] == 1
+        for write in (
+            lambda: engine.add(None, "another"),
+            lambda: engine.update(None, stored.id, content="changed"),
+            lambda: engine.delete(None, stored.id),
+            lambda: engine.delete_all(None, confirm=True),
+        ):
+            with pytest.raises(StorageError, match=str(db_path)):
+                write()
+        report = measure(engine)
+        assert report.status == "error"
+        assert (report.database["writable"], report.database["integrity"]) == (False, "ok")
+        assert str(db_path) in report.next_step
+        assert engine.indexer.last_error is None
+    db_path.parent.chmod(0o700)
+    db_path.chmod(0o600)
+    assert not engine.add(None, "another").added.duplicate
+    assert measure(engine).status == "ok"

@@ -1,5 +1,6 @@
 """The encoder: states, loading in the background, remembered queries, threads."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -214,3 +215,14 @@ def test_many_threads_may_ask_at_once(encoder: Encoder) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, words))
+
+
+def test_embedding_leaves_nothing_in_the_home_folder(tmp_path: Path) -> None:
+    """onnxruntime would leave a device id and a queue of usage reports for its maker there."""
+    program = (
+        "from pathlib import Path; from r3_lite.embed import Encoder; "
+        "encoder = Encoder(cache_dir=Path('models')); encoder.load(); encoder.embed_query('tea')"
+    )
+    home = {name: str(tmp_path) for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env={**os.environ, **home})
+    assert list(tmp_path.iterdir()) == []

@@ -11,11 +11,13 @@ import pytest
 from conftest import TinyModel, eventually, without_root_powers
 
 from r3_lite import indexer as indexer_module
-from r3_lite import store, vectors
+from r3_lite import jobs, store, vectors
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable
+from r3_lite.extractor import Extractor
 from r3_lite.indexer import BATCH, Indexer
+from r3_lite.jobs import Job
 from r3_lite.store import NewMemory
 
 ALICE = "alice"
@@ -26,7 +28,7 @@ def make_indexer(database: Database, encoder: Encoder) -> Iterator[Callable[...,
     made: list[Indexer] = []
 
     def make(database: Database = database, encoder: Encoder = encoder) -> Indexer:
-        made.append(Indexer(database, encoder))
+        made.append(Indexer(database, encoder, Extractor(encoder)))
         return made[-1]
 
     yield make
@@ -46,7 +48,8 @@ def add(database: Database, *contents: str) -> list[int]:
 
 def state(database: Database, indexer: Indexer) -> dict[str, int]:
     with database.read() as connection:
-        return vectors.coverage(connection, indexer.space)
+        counts = jobs.counts(connection, indexer.space)
+        return counts | {"without_vector": vectors.without_vector(connection, indexer.space)}
 
 
 def settled(database: Database, indexer: Indexer) -> Callable[[], bool]:
@@ -60,13 +63,13 @@ def test_everything_owed_is_embedded_in_batches(
     database: Database, indexer: Indexer, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
-    embed_texts = Encoder.embed_texts
+    do = Indexer._do
 
-    def counted(encoder: Encoder, texts: list[str]) -> object:
-        sizes.append(len(texts))
-        return embed_texts(encoder, texts)
+    def counted(indexer: Indexer, due: list[Job]) -> int:
+        sizes.append(len(due))
+        return do(indexer, due)
 
-    monkeypatch.setattr(Encoder, "embed_texts", counted)
+    monkeypatch.setattr(Indexer, "_do", counted)
     texts = [f"cat {n}" for n in range(BATCH + 10)]
     add(database, *texts)
     assert indexer.drain() == BATCH + 10
@@ -103,13 +106,14 @@ def test_one_memory_can_be_indexed_at_once(database: Database, indexer: Indexer,
 
 
 def test_without_a_ready_model_nothing_is_counted_as_a_failure(database: Database, tmp_path: Path) -> None:
-    indexer = Indexer(database, Encoder(cache_dir=tmp_path))
+    encoder = Encoder(cache_dir=tmp_path)
+    indexer = Indexer(database, encoder, Extractor(encoder))
     (seq,) = add(database, "cat")
     with pytest.raises(ModelUnavailable):
         indexer.index_now(seq)
     with database.read() as connection:
-        (job,) = vectors.job_states(connection, indexer.space, 10)
-    assert (job.attempts, job.last_error) == (0, "")
+        owed = jobs.states(connection, indexer.space, 10)
+    assert [(job.kind, job.attempts, job.last_error) for job in owed] == [("embed", 0, ""), ("extract", 0, "")]
 
 
 def test_a_text_that_cannot_be_embedded_holds_up_no_other(
@@ -120,8 +124,8 @@ def test_a_text_that_cannot_be_embedded_holds_up_no_other(
     assert indexer.drain() == 2
     with database.read() as connection:
         assert [vectors.is_indexed(connection, 1, seq) for seq in (bad, good, other)] == [False, True, True]
-        (job,) = vectors.job_states(connection, 1, 10)
-    assert (job.attempts, job.last_error) == (1, "ValueError")
+        (job,) = jobs.states(connection, 1, 10)
+    assert (job.kind, job.attempts, job.last_error) == ("embed", 1, "ValueError")
     assert indexer.index_now(bad) is False
 
 
@@ -232,7 +236,8 @@ def test_there_is_one_worker_however_often_it_is_started(indexer: Indexer) -> No
 
 
 def test_there_is_no_worker_where_embeddings_are_off(database: Database, tmp_path: Path) -> None:
-    indexer = Indexer(database, Encoder(cache_dir=tmp_path, enabled=False))
+    encoder = Encoder(cache_dir=tmp_path, enabled=False)
+    indexer = Indexer(database, encoder, Extractor(encoder))
     indexer.start()
     assert threads() == []
 
@@ -377,8 +382,8 @@ def test_a_start_tries_again_what_was_given_up(
     first.ensure_space()
     (seq,) = add(database, "cat")
     with database.write() as connection:
-        for _ in range(vectors.MAX_ATTEMPTS):
-            vectors.record_failure(connection, 1, seq, "ValueError")
+        for _ in range(jobs.MAX_ATTEMPTS):
+            jobs.record_failure(connection, 1, "embed", seq, "ValueError")
     second = make_indexer()
     second.start()
     eventually(settled(database, second))

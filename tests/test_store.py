@@ -10,11 +10,11 @@ from typing import Any
 
 import apsw
 import pytest
-from conftest import DIMENSION, tiny_vector
+from conftest import DIMENSION, plans, tiny_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r3_lite import store, vectors
+from r3_lite import jobs, store, vectors
 from r3_lite.clock import new_id
 from r3_lite.db import Database
 from r3_lite.errors import MemoryNotFound
@@ -169,6 +169,15 @@ def test_near_texts_are_found_as_brute_force_finds_them(connection: apsw.Connect
         )
         expected = [(i, score) for score, i in scores if score >= 0.6][:5]
         assert [(s.id, s.score) for s in store.find_similar(connection, ALICE, text)] == expected
+
+
+def test_a_long_document_is_only_ever_the_same_or_another(connection: apsw.Connection) -> None:
+    """To compare a megabyte word by word with fifty others would hold the write lock for minutes."""
+    document = " ".join(f"word{n}" for n in range(4_000))
+    first = insert(connection, document)
+    other = insert(connection, f"{document} end")
+    assert (other.duplicate, other.similar) == (False, ())
+    assert insert(connection, document.upper()).id == first.id
 
 
 def test_parallel_adds_of_one_text_make_one_memory(database: Database) -> None:
@@ -517,6 +526,25 @@ def test_a_batch_is_the_session_of_those_that_name_none(connection: apsw.Connect
     assert (first.session, second.session) == ("import:1", "s")
 
 
+def test_neighbours_are_those_of_the_same_session_and_user(connection: apsw.Connection) -> None:
+    def turn(content: str, session: str | None, user_id: str = ALICE) -> int:
+        return insert(connection, content, user_id, metadata={"session_id": session} if session else {}).seq
+
+    a1, b1, his = turn("one", "a"), turn("two", "b"), turn("his", "a", BOB)
+    a2, alone, a3 = turn("three", "a"), turn("four", None), turn("five", "a")
+    found = store.neighbours(connection, [a1, a2, a3, b1, his, alone, 999])
+    assert found == {a1: (None, a2), a2: (a1, a3), a3: (a2, None), b1: (None, None), his: (None, None)}
+    assert store.neighbours(connection, []) == {}
+
+
+def test_of_long_texts_an_excerpt_can_be_fetched(connection: apsw.Connection) -> None:
+    seq = insert(connection, "東京 and more", metadata={"a": 1}).seq
+    assert store.fetch(connection, [seq], excerpt=4)[seq].content == "東京 a"
+    assert store.fetch(connection, [seq], excerpt=4)[seq].metadata == {"a": 1}
+    assert store.fetch(connection, [seq])[seq].content == "東京 and more"
+    assert store.fetch(connection, []) == {}
+
+
 def test_authors_are_each_users_own(connection: apsw.Connection) -> None:
     for n, name in enumerate(["Caroline", "Melanie", "Caroline", "", "Ωmega"]):
         add(connection, f"fact {n}", metadata={"author": name})
@@ -606,8 +634,8 @@ def assert_sound(connection: apsw.Connection) -> None:
 
 
 def embed_some(connection: apsw.Connection, space: int, limit: int) -> None:
-    jobs = vectors.due_jobs(connection, space, limit)
-    parts = {job: [tiny_vector(part).tobytes() for part in job.content.split("\n\n")] for job in jobs}
+    owed = [job for job in jobs.due(connection, space, limit) if job.embed]
+    parts = {job: [tiny_vector(part).tobytes() for part in job.content.split("\n\n")] for job in owed}
     vectors.store_vectors(connection, space, parts)
 
 
@@ -682,26 +710,6 @@ def test_the_check_of_the_keyword_index_changes_nothing(database: Database, db_p
 # Cost
 
 
-def plans(connection: apsw.Connection, call: Callable[[], object]) -> list[tuple[str, str]]:
-    """The query plan of every statement that a call runs, triggers' own statements aside."""
-    statements: list[tuple[str, Any]] = []
-
-    def note(cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
-        statements.append((sql, bindings))
-        return True
-
-    connection.exec_trace = note
-    try:
-        call()
-    finally:
-        connection.exec_trace = None
-    return [
-        (sql, str(row[3]))
-        for sql, bindings in statements
-        for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)
-    ]
-
-
 FILTER = compile_filter({"topic": "tea"})
 
 
@@ -721,21 +729,23 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: store.authors(c, ALICE),
         lambda c, m: store.history(c, ALICE, m.id, 10),
         lambda c, m: store.owner(c, m.id),
+        lambda c, m: store.neighbours(c, [m.seq]),
         lambda c, m: store.count(c, ALICE),
         lambda c, m: store.generation(c, ALICE),
         lambda c, m: store.delete_all(c, ALICE),
         lambda c, m: vectors.nearest(c, 1, tiny_vector("cat").tobytes(), ALICE, ("1", []), 10),
         lambda c, m: vectors.nearest(c, 1, tiny_vector("cat").tobytes(), ALICE, FILTER, 10),
         lambda c, m: vectors.cosines(c, 1, tiny_vector("cat").tobytes(), [m.seq]),
-        lambda c, m: vectors.due_jobs(c, 1, 10),
-        lambda c, m: vectors.job_for(c, 1, m.seq),
-        lambda c, m: vectors.job_states(c, 1, 10),
+        lambda c, m: vectors.cosines_in_context(c, 1, tiny_vector("cat").tobytes(), {m.seq: m.seq}),
+        lambda c, m: jobs.due(c, 1, 10),
+        lambda c, m: jobs.of_memory(c, 1, m.seq),
+        lambda c, m: jobs.states(c, 1, 10),
         lambda c, m: vectors.is_indexed(c, 1, m.seq),
         lambda c, m: vectors.remove_vectors(c, m.seq),
-        lambda c, m: vectors.record_failure(c, 1, m.seq, "x"),
+        lambda c, m: jobs.record_failure(c, 1, "embed", m.seq, "x"),
         lambda c, m: vectors.find_space(c, "first"),
     ],
-    ids=range(26),
+    ids=range(28),
 )
 def test_no_call_reads_a_whole_table(
     connection: apsw.Connection, call: Callable[[apsw.Connection, Record], object]

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import apsw
@@ -12,12 +11,12 @@ import pytest
 from conftest import DIMENSION, tiny_vector
 from numpy.typing import NDArray
 
-from r3_lite import store, vectors
+from r3_lite import jobs, store, vectors
 from r3_lite.db import Database
 from r3_lite.errors import StorageError
 from r3_lite.filters import Clause, compile_filter
+from r3_lite.jobs import Job
 from r3_lite.store import EVERYTHING, NewMemory
-from r3_lite.vectors import MAX_ATTEMPTS, Job
 
 Matrix = NDArray[np.float32]
 ALICE, BOB = "alice", "bob"
@@ -43,24 +42,28 @@ def add(connection: apsw.Connection, content: str, user_id: str = ALICE, **more:
     return store.insert(connection, NewMemory(user_id, content, **more), near=False).seq
 
 
+def due(connection: apsw.Connection, space: int, limit: int) -> list[Job]:
+    """Return the memories that are owed vectors now; what else they are owed does not matter here."""
+    return [job for job in jobs.due(connection, space, limit) if job.embed]
+
+
 def embed(connection: apsw.Connection, space: int, limit: int = 10_000) -> int:
     """Give every due job the tiny model's vectors, one a paragraph."""
-    jobs = vectors.due_jobs(connection, space, limit)
-    done = {job: [tiny_vector(part).tobytes() for part in job.content.split("\n\n")] for job in jobs}
+    owed = due(connection, space, limit)
+    done = {job: [tiny_vector(part).tobytes() for part in job.content.split("\n\n")] for job in owed}
     return vectors.store_vectors(connection, space, done)
-
-
-def nearest(
-    connection: apsw.Connection, space: int, query: bytes, user_id: str, where: Clause, limit: int
-) -> dict[int, float]:
-    """Return the `limit` best of what `vectors.nearest` finds, by seq."""
-    found = vectors.nearest(connection, space, query, user_id, where, limit)
-    return {seq: cosine for seq, cosine, _ in found[:limit]}
 
 
 def near(connection: apsw.Connection, space: int, query: str, user_id: str = ALICE, **more: Any) -> dict[int, float]:
     where, limit = more.get("where", EVERYTHING), more.get("limit", 100)
-    return nearest(connection, space, tiny_vector(query).tobytes(), user_id, where, limit)
+    return nearest(connection, space, tiny_vector(query), user_id, where, limit)
+
+
+def nearest(
+    connection: apsw.Connection, space: int, query: Matrix, user_id: str, where: Clause, limit: int
+) -> dict[int, float]:
+    found = vectors.nearest(connection, space, query.tobytes(), user_id, where, limit)
+    return dict(found[:limit])
 
 
 @dataclass
@@ -104,7 +107,7 @@ def make_field(connection: apsw.Connection, counts: dict[str, int], dimension: i
     for n, user in enumerate(owners):
         seq = add(connection, f"memory {n}", user, metadata={"topic": n % 7})
         own = unit(centres[chance.integers(40)] + 0.6 * chance.standard_normal((chunks[n % len(chunks)], dimension)))
-        done[Job(seq, user, f"memory {n}")] = [row.tobytes() for row in own]
+        done[Job(seq, user, f"memory {n}", embed=True, extract=False)] = [row.tobytes() for row in own]
         rows.append(own)
         field.memories += [seq] * len(own)
         field.users += [user] * len(own)
@@ -158,7 +161,7 @@ def test_the_best_part_of_a_long_text_counts(connection: apsw.Connection, space:
 def test_small_stores_are_searched_exactly(connection: apsw.Connection) -> None:
     field = make_field(connection, {ALICE: 150, BOB: 150}, dimension=64, chunks=(1, 3, 2))
     for query in queries(field, 20):
-        found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, 20)
+        found = nearest(connection, field.space, query, ALICE, EVERYTHING, 20)
         assert_same(found, field.top(query, ALICE, 20))
 
 
@@ -166,7 +169,7 @@ def test_filters_are_searched_exactly(connection: apsw.Connection) -> None:
     field = make_field(connection, {ALICE: 1500, BOB: 500}, dimension=32, chunks=(1, 2))
     for topic, query in enumerate(queries(field, 7)):
         where = compile_filter({"topic": topic})
-        found = nearest(connection, field.space, query.tobytes(), ALICE, where, 15)
+        found = nearest(connection, field.space, query, ALICE, where, 15)
         assert_same(found, field.top(query, ALICE, 15, topic))
 
 
@@ -176,7 +179,7 @@ def test_large_stores_are_searched_well_and_scored_exactly(connection: apsw.Conn
     recalls = []
     for query in queries(field, 15):
         for limit in (10, 1500):
-            found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, limit)
+            found = nearest(connection, field.space, query, ALICE, EVERYTHING, limit)
             exact = field.cosines(query, ALICE)
             assert len(found) == limit
             assert list(found.values()) == sorted(found.values(), reverse=True)
@@ -240,13 +243,24 @@ def test_cosines_are_exact_for_the_memories_asked_for(connection: apsw.Connectio
     assert found == pytest.approx({cat: 1, dog: 0})
 
 
-def test_neighbours_come_with_their_authors(connection: apsw.Connection, space: int) -> None:
-    add(connection, "cat", metadata={"author": "Ana"})
-    add(connection, "cat dog")
+def test_a_memory_is_compared_together_with_the_one_before_it(connection: apsw.Connection, space: int) -> None:
+    """The sum of two unit vectors: "cat" before "dog" is as near to "cat dog" as can be."""
+    before, after, alone = (add(connection, text) for text in ("car\n\ncat", "dog\n\nhouse", "tea"))
     embed(connection, space)
-    for where in (EVERYTHING, compile_filter({"other": None})):
-        found = vectors.nearest(connection, space, tiny_vector("cat").tobytes(), ALICE, where, 5)
-        assert [author for _, _, author in found] == ["Ana", None]
+    query = tiny_vector("cat dog").tobytes()
+    found = vectors.cosines_in_context(connection, space, query, {after: before, alone: 999, before: alone})
+    # Of the one before the last part counts, of the memory itself the best.
+    assert found == pytest.approx({after: 1, before: tiny_vector("tea cat") @ tiny_vector("cat dog")})
+    assert vectors.cosines_in_context(connection, space, query, {}) == {}
+
+
+def test_vectors_that_cancel_each_other_out_are_near_to_nothing(connection: apsw.Connection, space: int) -> None:
+    first, second = add(connection, "cat"), add(connection, "dog")
+    row = tiny_vector("cat")
+    one, other = due(connection, space, 2)
+    done = {one: [row.tobytes()], other: [(-row).tobytes()]}
+    vectors.store_vectors(connection, space, done)
+    assert vectors.cosines_in_context(connection, space, row.tobytes(), {second: first}) == {second: 0}
 
 
 # Spaces
@@ -258,7 +272,7 @@ def test_a_space_is_made_once_and_owes_a_vector_to_every_memory(connection: apsw
     assert vectors.open_space(connection, "one", DIMENSION, "one") == first
     assert vectors.find_space(connection, "one") == first
     assert vectors.find_space(connection, "two") is None
-    assert [job.memory for job in vectors.due_jobs(connection, first, 10)] == seqs
+    assert [job.memory for job in due(connection, first, 10)] == seqs
 
 
 def test_spaces_never_mix(connection: apsw.Connection, space: int) -> None:
@@ -267,7 +281,7 @@ def test_spaces_never_mix(connection: apsw.Connection, space: int) -> None:
     embed(connection, space)
     other = vectors.open_space(connection, "other", DIMENSION, "other-1")
     assert near(connection, other, "cat") == {}
-    (job,) = vectors.due_jobs(connection, other, 10)
+    (job,) = due(connection, other, 10)
     vectors.store_vectors(connection, other, {job: [tiny_vector("dog").tobytes()]})
     assert near(connection, other, "cat") == pytest.approx({memory: 0})
     assert near(connection, space, "cat") == pytest.approx({memory: 1})
@@ -277,10 +291,10 @@ def test_spaces_of_other_dimensions_live_side_by_side(connection: apsw.Connectio
     memory = add(connection, "cat")
     embed(connection, space)
     large = vectors.open_space(connection, "large", 768, "large-1")
-    (job,) = vectors.due_jobs(connection, large, 10)
+    (job,) = due(connection, large, 10)
     row = unit(np.ones(768, np.float32))
     vectors.store_vectors(connection, large, {job: [row.tobytes()]})
-    assert nearest(connection, large, row.tobytes(), ALICE, EVERYTHING, 5) == pytest.approx({memory: 1})
+    assert nearest(connection, large, row, ALICE, EVERYTHING, 5) == pytest.approx({memory: 1})
     assert near(connection, space, "cat") == pytest.approx({memory: 1})
 
 
@@ -289,7 +303,7 @@ def test_a_vector_of_another_dimension_is_refused(database: Database) -> None:
         with database.write() as connection:
             space = vectors.open_space(connection, "tiny", DIMENSION, "tiny-1")
             add(connection, "cat")
-            (job,) = vectors.due_jobs(connection, space, 1)
+            (job,) = due(connection, space, 1)
             vectors.store_vectors(connection, space, {job: [np.ones(16, np.float32).tobytes()]})
 
     with pytest.raises(StorageError):
@@ -301,7 +315,7 @@ def test_a_dropped_space_leaves_nothing(connection: apsw.Connection, space: int)
     embed(connection, space)
     add(connection, "dog")
     vectors.drop_space(connection, space)
-    for table in ("spaces", "chunks", "jobs"):
+    for table in ("spaces", "chunks", "jobs WHERE kind = 'embed'"):
         assert connection.execute(f"SELECT count(*) FROM {table}").get == 0
     assert not vectors.has_bits(connection, space)
     assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'bits%'").get == 0
@@ -311,17 +325,17 @@ def test_a_dropped_space_leaves_nothing(connection: apsw.Connection, space: int)
 
 
 def owed(connection: apsw.Connection, space: int) -> list[int]:
-    return [job.memory for job in vectors.due_jobs(connection, space, 100)]
+    return [job.memory for job in due(connection, space, 100)]
 
 
 def test_a_new_text_is_owed_and_paid_once(connection: apsw.Connection, space: int) -> None:
     memory = add(connection, "cat")
     assert not vectors.is_indexed(connection, space, memory)
-    assert vectors.job_for(connection, space, memory) == Job(memory, ALICE, "cat")
+    assert jobs.of_memory(connection, space, memory) == Job(memory, ALICE, "cat", embed=True, extract=True)
     assert embed(connection, space) == 1
     assert vectors.is_indexed(connection, space, memory)
     assert owed(connection, space) == []
-    assert vectors.job_for(connection, space, memory) is None
+    assert jobs.of_memory(connection, space, memory) == Job(memory, ALICE, "cat", embed=False, extract=True)
 
 
 def test_a_changed_text_drops_its_vector_at_once_and_is_owed_again(connection: apsw.Connection, space: int) -> None:
@@ -346,11 +360,11 @@ def test_a_change_of_metadata_owes_nothing(connection: apsw.Connection, space: i
 
 def test_a_text_that_changed_while_it_was_embedded_stays_owed(connection: apsw.Connection, space: int) -> None:
     changed, gone = add(connection, "cat"), add(connection, "tea")
-    jobs = vectors.due_jobs(connection, space, 10)
+    owing = due(connection, space, 10)
     records = store.fetch(connection, [changed, gone])
     store.update(connection, ALICE, records[changed].id, content="dog")
     store.delete(connection, ALICE, records[gone].id)
-    stale = {job: [tiny_vector(job.content).tobytes()] for job in jobs}
+    stale = {job: [tiny_vector(job.content).tobytes()] for job in owing}
     assert vectors.store_vectors(connection, space, stale) == 0
     assert owed(connection, space) == [changed]
     assert near(connection, space, "cat") == {}
@@ -358,7 +372,7 @@ def test_a_text_that_changed_while_it_was_embedded_stays_owed(connection: apsw.C
 
 def test_vectors_stored_twice_are_stored_once(connection: apsw.Connection, space: int) -> None:
     seq = add(connection, "cat")
-    job = Job(seq, ALICE, "cat")
+    job = Job(seq, ALICE, "cat", embed=True, extract=True)
     for _ in range(2):
         vectors.store_vectors(connection, space, {job: [tiny_vector("cat").tobytes()] * 2})
     assert connection.execute("SELECT count(*) FROM chunks").get == 2
@@ -383,7 +397,7 @@ def test_deleting_memories_deletes_their_vectors_and_jobs(connection: apsw.Conne
     assert connection.execute("SELECT count(*) FROM chunks").get == 3
     store.delete_all(connection, ALICE)
     counts = [connection.execute(f"SELECT count(*) FROM {t}").get for t in ("chunks", f"bits_{space}", "jobs")]
-    assert counts == [0, 0, 1]
+    assert counts == [0, 0, 2]
 
 
 def test_a_memory_deleted_by_a_program_without_foreign_keys_leaves_no_vector_in_answers(
@@ -413,67 +427,11 @@ def test_space_of_deleted_vectors_is_given_back(database: Database) -> None:
         connection.execute("DELETE FROM history")
     assert database.connection().execute("VACUUM; PRAGMA page_count").get < full / 4
     with database.read() as connection:
-        found = nearest(connection, field.space, query.tobytes(), ALICE, EVERYTHING, 200)
+        found = nearest(connection, field.space, query, ALICE, EVERYTHING, 200)
     assert set(found) == kept
 
 
-# Failures and repair
-
-
-def test_a_failed_job_waits_longer_each_time_and_is_given_up_at_last(connection: apsw.Connection, space: int) -> None:
-    seq = add(connection, "cat")
-    waits = []
-    for attempt in range(MAX_ATTEMPTS):
-        assert vectors.coverage(connection, space) == {"pending": 1, "failed": 0, "without_vector": 1}
-        vectors.record_failure(connection, space, seq, "ValueError")
-        not_before, now = connection.execute(
-            "SELECT not_before, strftime('%Y-%m-%dT%H:%M:%f000Z', 'now') FROM jobs"
-        ).get
-        waits.append(round((datetime.fromisoformat(not_before) - datetime.fromisoformat(now)).total_seconds()))
-        assert owed(connection, space) == []
-        connection.execute("UPDATE jobs SET not_before = ''")
-        assert owed(connection, space) == ([seq] if attempt + 1 < MAX_ATTEMPTS else [])
-    assert waits == [5, 20, 80, 320, 1280]
-    assert vectors.coverage(connection, space) == {"pending": 0, "failed": 1, "without_vector": 1}
-    (state,) = vectors.job_states(connection, space, 10)
-    assert (state.attempts, state.last_error, state.kind) == (MAX_ATTEMPTS, "ValueError", "embed")
-
-
-def test_a_job_that_failed_can_be_tried_again(connection: apsw.Connection, space: int) -> None:
-    seq = add(connection, "cat")
-    for _ in range(MAX_ATTEMPTS):
-        vectors.record_failure(connection, space, seq, "ValueError")
-    vectors.retry_failed(connection, space)
-    assert owed(connection, space) == [seq]
-
-
-def test_a_changed_text_is_tried_at_once_whatever_failed_before(connection: apsw.Connection, space: int) -> None:
-    seq = add(connection, "cat")
-    vectors.record_failure(connection, space, seq, "ValueError")
-    store.update(connection, ALICE, store.fetch(connection, [seq])[seq].id, content="dog")
-    (state,) = vectors.job_states(connection, space, 10)
-    assert (owed(connection, space), state.attempts, state.last_error) == ([seq], 0, "")
-
-
-def test_one_failed_job_does_not_hold_up_the_others(connection: apsw.Connection, space: int) -> None:
-    bad, good = add(connection, "cat"), add(connection, "dog")
-    vectors.record_failure(connection, space, bad, "ValueError")
-    assert owed(connection, space) == [good]
-
-
-def test_how_long_a_job_waits_is_told_in_seconds(connection: apsw.Connection, space: int) -> None:
-    add(connection, "cat")
-    connection.execute("UPDATE jobs SET created_at = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', '-90 seconds')")
-    (state,) = vectors.job_states(connection, space, 10)
-    assert 90 <= state.waiting < 600
-    connection.execute("UPDATE jobs SET created_at = '2999-01-01T00:00:00.000000Z'")
-    assert vectors.job_states(connection, space, 10)[0].waiting == 0
-
-
-def test_without_a_space_every_memory_is_without_vector(connection: apsw.Connection) -> None:
-    add(connection, "cat")
-    assert vectors.coverage(connection, None) == {"pending": 0, "failed": 0, "without_vector": 1}
-    assert vectors.job_states(connection, None, 10) == []
+# Repair
 
 
 def broken(connection: apsw.Connection, space: int, how: str) -> int:
@@ -523,14 +481,14 @@ def test_derived_data_that_was_broken_is_noticed_and_mended(connection: apsw.Con
     expected = near(connection, space, "cat")
     assert vectors.out_of_step(connection, space) == 0
     bare = broken(connection, space, how)
-    assert vectors.coverage(connection, space)["without_vector"] == bare
+    assert vectors.without_vector(connection, space) == bare
     assert vectors.out_of_step(connection, space) > 0
     generation = store.generation(connection, ALICE)
     assert vectors.heal(connection, space) > 0
     assert store.generation(connection, ALICE) > generation
     embed(connection, space)
     assert vectors.out_of_step(connection, space) == 0
-    assert vectors.coverage(connection, space) == {"pending": 0, "failed": 0, "without_vector": 0}
+    assert vectors.without_vector(connection, space) == 0
     found = near(connection, space, "cat")
     assert set(found) == set(seqs)
     if how not in ("texts changed", "jobs deleted"):

@@ -21,12 +21,12 @@ def letters() -> Tokenizer:
 
 
 def test_short_text_is_one_window(letters: Tokenizer) -> None:
-    assert list(windows("a b c", letters)) == [([1, 2, 3], "a b c")]
+    assert list(windows("a b c", letters)) == [([1, 2, 3], "a b c", [(0, 1), (2, 3), (4, 5)])]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
 def test_text_without_tokens_is_one_empty_window(letters: Tokenizer, text: str) -> None:
-    assert list(windows(text, letters)) == [([], text)]
+    assert list(windows(text, letters)) == [([], text, [])]
 
 
 def test_window_ends_with_the_last_sentence_that_fits(letters: Tokenizer) -> None:

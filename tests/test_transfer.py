@@ -1,0 +1,512 @@
+"""Imports: which files may be read, which formats are known, what becomes of every item."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from conftest import without_root_powers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from r3_lite import store, transfer
+from r3_lite.clock import ID_PATTERN
+from r3_lite.db import Database
+from r3_lite.errors import ImportFailed, InvalidParameters, R3Error
+from r3_lite.store import Record
+from r3_lite.transfer import Tally, import_items, read_json_file
+
+ALICE, BOB = "alice", "bob"
+Read = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Write a file and read its items."""
+
+    def write_and_read(content: str | bytes, name: str = "memories.json") -> list[Any]:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return read_json_file(str(path), [tmp_path])
+
+    return write_and_read
+
+
+def run(database: Database, items: list[Any], user_id: str = ALICE, **more: Any) -> Tally:
+    settings = {"priority": "high", "skip_duplicates": True, "batch_size": 50, **more}
+    tally = import_items(database, items, user_id=user_id, **settings)
+    assert tally.total == len(items)
+    assert tally.total == tally.imported + tally.duplicates + tally.empty + tally.skipped + tally.failed
+    return tally
+
+
+def stored(database: Database, user_id: str = ALICE) -> list[Record]:
+    with database.read() as connection:
+        return store.page(connection, user_id, 100_000, 0)[1]
+
+
+# Formats
+
+ITEMS = [{"memory": "one"}, {"content": "two"}, {"text": "three"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(ITEMS),
+        json.dumps({"results": ITEMS}),
+        json.dumps({"memories": ITEMS, "page": 1}),
+        json.dumps({"results": [], "memories": ITEMS}),
+        "\n".join(json.dumps(item) for item in ITEMS),
+        "\r\n".join(json.dumps(item) for item in ITEMS) + "\r\n\r\n",
+        f"\n  {json.dumps(ITEMS, indent=2)}\n",
+    ],
+    ids=["array", "results", "memories", "both", "lines", "lines with CR", "pretty"],
+)
+def test_every_known_format_gives_its_items(read: Read, text: str) -> None:
+    assert read(text) == ITEMS
+
+
+def test_one_memory_is_a_list_of_one(read: Read) -> None:
+    assert read('{"memory": "one"}') == [{"memory": "one"}]
+
+
+def test_an_empty_file_and_an_empty_list_hold_nothing(read: Read) -> None:
+    assert read("") == []
+    assert read("[]") == []
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+)
+@pytest.mark.parametrize("lines", [False, True])
+def test_every_unicode_encoding_is_read(read: Read, encoding: str, lines: bool) -> None:
+    items = [{"memory": "naïve 東京 😀"}, {"memory": "two"}]
+    text = "\n".join(json.dumps(item, ensure_ascii=False) for item in items) if lines else json.dumps(items)
+    assert read(text.encode(encoding)) == items
+
+
+def test_line_separators_of_unicode_inside_a_text_end_no_line(read: Read) -> None:
+    items = [{"memory": "a\u2028b\u2029c\x85d"}, {"memory": "two"}]
+    assert read("\n".join(json.dumps(item, ensure_ascii=False) for item in items)) == items
+
+
+@given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.text())), max_size=4))
+def test_json_and_json_lines_of_any_items_are_read_back(tmp_path: Path, items: list[dict[str, Any]]) -> None:
+    path = tmp_path / "any.json"
+    lines = "\n".join(json.dumps(item) for item in items)
+    path.write_text(json.dumps(items))
+    assert read_json_file(str(path), [tmp_path]) == items
+    if len(items) > 1:
+        path.write_text(lines)
+        assert read_json_file(str(path), [tmp_path]) == items
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("CANARY no json", "line 1 is not JSON"),
+        ('{"memory": "a"}\n{"memory": "b"}\n{"memory": CANARY', "line 3 is not JSON"),
+        ('{"CANARY": 1}', "holds no list"),
+        ('"CANARY"', "holds no list"),
+        ("7", "holds no list"),
+        ('{"results": {"CANARY": []}}', "holds no list"),
+        (b"\xff\xfe\xff", "not UTF-8"),
+        (b"[\xc3\x28]", "not UTF-8"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[\n" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested too deeply"),
+    ],
+)  # fmt: skip
+def test_a_file_of_no_known_format_is_refused_without_a_word_of_it(read: Read, content: str, reason: str) -> None:
+    with pytest.raises(ImportFailed, match=reason) as caught:
+        read(content)
+    assert "CANARY" not in caught.value.message
+
+
+# Which files
+
+
+def refusal(path: str, roots: list[Path]) -> str:
+    with pytest.raises(R3Error) as caught:
+        read_json_file(path, roots)
+    assert isinstance(caught.value, InvalidParameters | ImportFailed)
+    return caught.value.message
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An allowed folder beside a secret file."""
+    (tmp_path / "secret.json").write_text('[{"memory": "CANARY"}]')
+    (tmp_path / "root").mkdir()
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd", "{root}/../secret.json", "{root}/../../../../../../etc/passwd", "/proc/self/environ",
+        "/dev/zero", "/dev/stdin", "/", "..", "{root}/..", "{root}", "{root}/.", "~", "~/..",
+    ],
+)  # fmt: skip
+def test_files_outside_the_roots_and_what_is_no_file_is_refused(root: Path, path: str) -> None:
+    assert "regular file" in refusal(path.format(root=root), [root])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "http://127.0.0.1:9/x.json", "https://example.org/x.json", "file:///etc/passwd", "ftp://x/y", "//host/share/x",
+        r"\\host\share\x.json", "x\0.json",
+    ],
+)  # fmt: skip
+def test_addresses_are_refused_unread(root: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> int:
+        raise AssertionError
+
+    monkeypatch.setattr("socket.socket.connect", never)
+    monkeypatch.setattr(os, "open", never)
+    assert "not an address" in refusal(path, [root])
+
+
+@pytest.mark.parametrize(
+    "path", ["missing.json", "no/such/folder/x.json", "file:/etc/passwd", "~nobody-here/x.json", "x" * 5000]
+)
+def test_a_file_that_is_not_there_is_told(root: Path, path: str) -> None:
+    message = refusal(path if path.startswith("~") else f"{root}/{path}", [root])
+    assert "no file" in message or "cannot be read" in message
+
+
+def test_a_path_of_half_characters_is_refused(root: Path) -> None:
+    refusal(f"{root}/\ud800.json", [root])
+
+
+def test_links_are_not_followed(root: Path) -> None:
+    (root / "link.json").symlink_to(root.parent / "secret.json")
+    (root / "folder").symlink_to(root.parent)
+    (root / "circle").symlink_to(root / "circle")
+    assert "links are not followed" in refusal(f"{root}/link.json", [root])
+    assert "regular file" in refusal(f"{root}/folder/secret.json", [root])
+    refusal(f"{root}/circle/x.json", [root])
+
+
+def test_a_link_to_an_allowed_folder_is_a_way_into_it(root: Path) -> None:
+    (root / "good.json").write_text("[]")
+    (root.parent / "shortcut").symlink_to(root)
+    assert read_json_file(f"{root.parent}/shortcut/good.json", [root]) == []
+
+
+def test_a_pipe_does_not_block(root: Path) -> None:
+    os.mkfifo(root / "pipe.json")
+    assert "regular file" in refusal(f"{root}/pipe.json", [root])
+
+
+def test_a_file_without_permission_is_told(root: Path) -> None:
+    path = root / "private.json"
+    path.write_text('["CANARY"]')
+    path.chmod(0)
+    with without_root_powers():
+        assert "permissions" in refusal(str(path), [root])
+
+
+def test_a_file_of_more_than_256_mib_is_refused_unread(root: Path) -> None:
+    with (root / "large.json").open("wb") as file:
+        file.truncate(256 * 1024 * 1024 + 1)
+    assert "larger than 256 MiB" in refusal(f"{root}/large.json", [root])
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_folder_swapped_for_a_link_between_check_and_opening_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    """Also where it is swapped back at once, so that all looks as before."""
+    inside, aside = root / "inside", root / "aside"
+    inside.mkdir()
+    (inside / "secret.json").write_text("[]")
+    really_open = os.open
+
+    def swap_and_open(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if Path(path).name != "secret.json":
+            return really_open(path, flags, *rest, **more)
+        inside.rename(aside)
+        inside.symlink_to(root.parent)
+        descriptor = really_open(path, flags, *rest, **more)
+        if back:
+            inside.unlink()
+            aside.rename(inside)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", swap_and_open)
+    assert "regular file" in refusal(f"{inside}/secret.json", [root])
+
+
+def test_a_relative_path_is_taken_from_the_home_folder(
+    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (root / "x.json").write_text('["one"]')
+    monkeypatch.setenv("HOME", str(root))
+    monkeypatch.chdir(tmp_path)
+    assert read_json_file("x.json", [root]) == read_json_file("~/x.json", [root]) == ["one"]
+
+
+def test_an_absolute_path_needs_no_home_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "x.json").write_text('["one"]')
+
+    def homeless() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert read_json_file(f"{root}/x.json", [root]) == ["one"]
+    assert "cannot be read" in refusal("x.json", [root])
+
+
+# Items
+
+
+def test_what_an_item_brings_is_kept(database: Database) -> None:
+    item = {
+        "id": "5f1c-foreign.id:7", "memory": "  one ", "metadata": {"a": [1], "user_id": "x"}, "priority": "Low",
+        "created_at": "2023-05-08T13:56:00-07:00", "updated_at": 1700000000, "user_id": BOB, "categories": ["c"],
+    }  # fmt: skip
+    assert run(database, [item]).imported == 1
+    (record,) = stored(database)
+    assert (record.id, record.user_id, record.content) == ("5f1c-foreign.id:7", ALICE, "  one ")
+    assert (record.metadata, record.priority) == ({"a": [1], "user_id": "x"}, "low")
+    assert record.created_at == "2023-05-08T20:56:00.000000Z"
+    assert record.updated_at == "2023-11-14T22:13:20.000000Z"
+    assert stored(database, BOB) == []
+
+
+def test_an_item_may_be_a_plain_text(database: Database) -> None:
+    assert run(database, ["one", "two"], priority="critical").imported == 2
+    assert {(r.content, r.priority) for r in stored(database)} == {("one", "critical"), ("two", "critical")}
+    assert all(ID_PATTERN.fullmatch(r.id) for r in stored(database))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("critical", "critical"), (" HIGH ", "high"), ("normal", "medium"), ("urgent", "high"), (7, "high")],
+)
+def test_a_known_priority_is_kept(database: Database, given: Any, kept: str) -> None:
+    run(database, [{"memory": "one", "priority": given}], priority="high")
+    assert stored(database)[0].priority == kept
+
+
+def test_new_ids_sort_by_the_time_that_an_item_brings(database: Database) -> None:
+    run(database, [{"memory": "later", "created_at": "2024-01-02"}, {"memory": "sooner", "created_at": "2024-01-01"}])
+    by_id = sorted(stored(database), key=lambda record: record.id)
+    assert [record.content for record in by_id] == ["sooner", "later"]
+
+
+def test_items_of_one_import_share_a_session(database: Database) -> None:
+    run(database, ["one", {"memory": "two", "metadata": {"session_id": "s"}}, "three"])
+    run(database, ["four"])
+    sessions = {record.content: record.session for record in stored(database)}
+    assert sessions["one"] == sessions["three"] != sessions["four"]
+    assert sessions["two"] == "s"
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (7, "not an object"),
+        (None, "not an object"),
+        ([], "not an object"),
+        ({}, "no memory, content or text"),
+        ({"memory": None}, "no memory, content or text"),
+        ({"content": 123}, "not a string"),
+        ({"content": {"a": 1}}, "not a string"),
+        ({"memory": "x", "metadata": ["CANARY"]}, "not an object"),
+        ({"memory": "x", "metadata": ""}, "not an object"),
+        ({"memory": "x", "metadata": False}, "not an object"),
+        ({"memory": "x", "created_at": "CANARY"}, "created_at is not"),
+        ({"memory": "x", "updated_at": []}, "updated_at is not"),
+        ({"memory": "x", "created_at": 10**400}, "created_at is not"),
+        ({"memory": "CANARY\ud83d"}, "surrogate"),
+        ({"memory": "x", "metadata": {"a": float("nan")}}, "JSON cannot express"),
+        ({"memory": "x" * 2**20 + "y"}, "longer than"),
+        ({"memory": "x", "metadata": {"a": "y" * 70_000}}, "longer than"),
+    ],
+)
+def test_an_item_that_cannot_be_stored_is_told_and_stops_no_other(database: Database, item: Any, reason: str) -> None:
+    tally = run(database, ["before", item, "after"])
+    assert (tally.imported, tally.failed) == (2, 1)
+    ((index, why),) = tally.errors
+    assert index == 1
+    assert reason in why
+    assert "CANARY" not in why
+    assert [record.content for record in stored(database)] == ["after", "before"]
+
+
+@pytest.mark.parametrize("number", ["1" * 5_000, "-" + "9" * 5_000, "NaN", "Infinity", "1e999"])
+def test_a_number_that_cannot_be_held_fails_its_item_alone(database: Database, read: Read, number: str) -> None:
+    items = read(f'[{{"memory": "one", "metadata": {{"n": {number}}}}}, {{"memory": "two"}}]')
+    tally = run(database, items)
+    assert (tally.imported, tally.failed) == (1, 1)
+
+
+def test_blank_items_are_counted_as_empty(database: Database) -> None:
+    tally = run(database, ["", {"memory": "  \n"}, "one"])
+    assert (tally.imported, tally.empty, tally.errors) == (1, 2, [])
+
+
+def test_texts_that_occur_twice_are_stored_once(database: Database) -> None:
+    run(database, ["known"])
+    tally = run(database, ["Known!", "new", "NEW", {"memory": "new", "id": "other"}])
+    assert (tally.imported, tally.duplicates) == (1, 3)
+    assert sorted(record.content for record in stored(database)) == ["known", "new"]
+
+
+def test_texts_that_occur_twice_are_stored_twice_where_asked(database: Database) -> None:
+    tally = run(database, ["same", "same"], skip_duplicates=False)
+    assert tally.imported == 2
+    assert len({record.id for record in stored(database)}) == 2
+
+
+def test_near_texts_are_not_merged_by_an_import(database: Database) -> None:
+    text = "the staging server of the billing team listens on port 5432"
+    assert run(database, [text, f"by the way, {text}"]).imported == 2
+
+
+def test_an_id_that_occurs_twice_keeps_its_first_text(database: Database) -> None:
+    items = [{"id": "a", "memory": "one"}, {"id": "a", "memory": "two"}, {"id": "a", "memory": "one"}]
+    tally = run(database, items)
+    assert (tally.imported, tally.skipped, tally.duplicates) == (1, 1, 1)
+    assert tally.errors == [(1, "its id is already in use for another text; an import overwrites nothing")]
+    assert [record.content for record in stored(database)] == ["one"]
+
+
+def test_an_import_overwrites_nothing(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one", "metadata": {"k": 1}}])
+    run(database, [{"id": "a", "memory": "other"}, {"id": "a", "memory": "one", "metadata": {"k": 2}}])
+    (record,) = stored(database)
+    assert (record.content, record.metadata) == ("one", {"k": 1})
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_id_of_another_user_is_replaced_and_his_memory_left_alone(database: Database, deleted: bool) -> None:
+    run(database, [{"id": "a", "memory": "hers"}])
+    if deleted:
+        with database.write() as connection:
+            store.delete(connection, ALICE, "a")
+    assert run(database, [{"id": "a", "memory": "his"}], BOB).imported == 1
+    (his,) = stored(database, BOB)
+    assert his.id != "a"
+    assert [record.content for record in stored(database)] == ([] if deleted else ["hers"])
+    with database.read() as connection:
+        assert [v.content for v in store.history(connection, ALICE, "a", 9)[1]] == ["hers"] * (2 if deleted else 1)
+    assert run(database, [{"id": "a", "memory": "his"}], BOB).duplicates == 1
+
+
+def test_a_deleted_memory_can_be_imported_again_under_its_id(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one"}])
+    with database.write() as connection:
+        store.delete(connection, ALICE, "a")
+    assert run(database, [{"id": "a", "memory": "one"}]).imported == 1
+    with database.read() as connection:
+        actions = [v.action for v in store.history(connection, ALICE, "a", 9)[1]]
+    assert actions == ["created", "deleted", "created"]
+
+
+@pytest.mark.parametrize("value", ["", " a", "a b", "../x", "a\n", "a" * 129, 7, None, ["a"], "ä"])
+def test_an_id_that_could_be_mistaken_for_text_is_replaced(database: Database, value: Any) -> None:
+    run(database, [{"id": value, "memory": "one"}])
+    assert ID_PATTERN.fullmatch(stored(database)[0].id)
+
+
+def test_a_rerun_changes_nothing(database: Database) -> None:
+    items = [{"id": f"id-{n}", "memory": f"fact {n}"} for n in range(30)] + [f"plain {n}" for n in range(30)] + ["", 7]
+    first = run(database, items)
+    assert (first.imported, first.empty, first.failed) == (60, 1, 1)
+    with database.read() as connection:
+        before = connection.execute("SELECT * FROM memories").fetchall()
+        history = connection.execute("SELECT count(*) FROM history").get
+    again = run(database, items)
+    assert (again.imported, again.duplicates) == (0, 60)
+    with database.read() as connection:
+        assert connection.execute("SELECT * FROM memories").fetchall() == before
+        assert connection.execute("SELECT count(*) FROM history").get == history
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "id": st.sampled_from(["a", "b", "c", "", 7]),
+                "memory": st.sampled_from(["one", "ONE", "two", "", " ", 5]),
+                "created_at": st.sampled_from(["2024-01-01", "bad", None]),
+            },
+        ),
+        max_size=12,
+    )
+)
+def test_counts_add_up_and_a_rerun_changes_nothing_whatever_the_items(items: list[dict[str, Any]]) -> None:
+    database = Database(None)
+    first = run(database, items, batch_size=3)
+    before = stored(database)
+    assert first.imported == len(before)
+    again = run(database, items, batch_size=5)
+    assert again.imported == 0
+    assert stored(database) == before
+
+
+def test_the_write_lock_is_free_between_batches_and_progress_is_told(database: Database, db_path: Path) -> None:
+    database.connection()
+    other = apsw.Connection(str(db_path))
+    told = []
+
+    def progress(done: int, total: int) -> None:
+        other.execute("BEGIN IMMEDIATE")
+        seen = other.execute("SELECT count(*) FROM memories").get
+        other.execute("ROLLBACK")
+        told.append((done, total, seen))
+
+    run(database, [f"fact {n}" for n in range(25)], batch_size=10, progress=progress)
+    other.close()
+    assert told == [(10, 25, 10), (20, 25, 20), (25, 25, 25)]
+
+
+IMPORT = """
+import sys
+from pathlib import Path
+from r3_lite import transfer
+from r3_lite.db import Database
+items = [{"id": f"id-{n}", "memory": f"fact number {n}"} for n in range(3000)]
+settings = dict(user_id="alice", priority="high", skip_duplicates=True, batch_size=10)
+print("ready", flush=True)
+tally = transfer.import_items(Database(Path(sys.argv[1]), synchronous="normal"), items, **settings)
+print(tally.imported, tally.duplicates, tally.total)
+"""
+
+
+def test_an_import_that_was_killed_can_be_run_again(db_path: Path) -> None:
+    command = [sys.executable, "-c", IMPORT, str(db_path)]
+    reached = []
+    for pause in (0.05, 0.2, 0.4):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        reached.append(len(stored(Database(db_path))))
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout.split()[-3:] == [str(3000 - reached[-1]), str(reached[-1]), "3000"]
+    assert reached == sorted(reached)
+    database = Database(db_path)
+    assert sorted(int(r.content.split()[-1]) for r in stored(database)) == list(range(3000))
+    with database.write() as connection:
+        assert store.keyword_index_sound(connection)
+
+
+def test_the_limit_on_errors_shown_is_for_clients_only(database: Database) -> None:
+    tally = run(database, [7] * 200)
+    assert len(tally.errors) == 200 > transfer.MAX_ERRORS_SHOWN
