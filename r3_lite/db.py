@@ -4,8 +4,6 @@ import contextlib
 import importlib.util
 import os
 import random
-import re
-import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -15,14 +13,11 @@ from pathlib import Path
 import apsw
 
 from r3_lite.errors import StorageBusy, StorageError
+from r3_lite.files import adjust_rights, beside, create, is_network_path
 
 # "r3-l" in ASCII: tells our files from other SQLite files (PRAGMA application_id).
 APPLICATION_ID = 0x72332D6C
 
-# File systems on which the shared memory of WAL does not work between machines (sqlite.org/wal.html).
-_NETWORK_FILE_SYSTEMS = re.compile(
-    r"^(nfs\d?|cifs|smb\w*|afp\w*|afs|9p|virtiofs|vboxsf|ncpfs|ceph|gluster\w*|lustre|fuse(\..*)?|davfs\w*|webdav)$"
-)
 # How long an existing file may take to change its journal mode, which needs the file alone.
 _SWITCH_SECONDS = 1.0
 
@@ -46,16 +41,6 @@ def load_migrations() -> tuple[Migration, ...]:
         Migration(int(path.name.split("_", 1)[0]), path.stem, path.read_text(encoding="utf-8"))
         for path in sorted(directory.glob("[0-9]*.sql"))
     )
-
-
-def is_network_path(path: Path) -> bool:
-    """Tell whether `path` really lies on a network or virtual file system, by the machine's mount table."""
-    import psutil
-
-    real = path.resolve()
-    mounts = [m for m in psutil.disk_partitions(all=True) if real.is_relative_to(m.mountpoint)]
-    nearest = max(mounts, key=lambda m: len(m.mountpoint), default=None)
-    return nearest is not None and bool(_NETWORK_FILE_SYSTEMS.match(nearest.fstype.lower()))
 
 
 class Database:
@@ -182,7 +167,7 @@ class Database:
         if connection.readonly("main") and self.path is not None:
             self.close()
             with _storage_errors(self.path):
-                _adjust_rights(self.path)
+                adjust_rights(self.path)
             connection = self.connection()
             if connection.readonly("main"):
                 raise _not_writable(self.path)
@@ -193,12 +178,12 @@ class Database:
             connection = self._keep_alive = self._connect(self._memory_uri)
             self._migrate(connection)
             return
-        _create(self.path)
+        create(self.path)
         connection, _ = self._open()
         try:
             self._migrate(connection)
             if not connection.readonly("main"):
-                _adjust_rights(self.path)
+                adjust_rights(self.path)
         finally:
             connection.close()
 
@@ -220,7 +205,7 @@ class Database:
         """Return what tells that another process wrote: time of change, size, and whether there is a log."""
         if self.path is None or not self.path.exists():
             return None
-        status, log = self.path.stat(), _beside(self.path, "-wal")
+        status, log = self.path.stat(), beside(self.path, "-wal")
         return status.st_mtime_ns, status.st_size, log.exists() and log.stat().st_size > 0
 
     def _connect(self, name: str, flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) -> apsw.Connection:
@@ -304,7 +289,7 @@ class Database:
         """Copy the committed state beside the file, while the caller holds the write lock."""
         if self.path is None:
             return
-        target = _beside(self.path, f".v{version}-{time.strftime('%Y%m%dT%H%M%S')}.backup")
+        target = beside(self.path, f".v{version}-{time.strftime('%Y%m%dT%H%M%S')}.backup")
         target.touch(mode=0o600)
         source, copy = self._connect(str(self.path)), apsw.Connection(str(target))
         try:
@@ -358,33 +343,6 @@ def _vector_extension() -> str | None:
     spec = importlib.util.find_spec("sqlite_vec")
     folder = next(iter(spec.submodule_search_locations or ()), None) if spec else None
     return str(Path(folder) / "vec0") if folder else None
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
-
-
-def _create(path: Path) -> None:
-    """Create the folder (0700) and the file (0600) where missing."""
-    missing = [p for p in (path.parent, *path.parent.parents) if not p.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    if not path.exists():
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _adjust_rights(path: Path) -> None:
-    """Take others' rights to the file and give its side files the same as it has, where they are the user's own.
-
-    SQLite makes side files as the file is then: they stay unwritable when the file becomes writable.
-    """
-    rights = stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXU
-    for file in (path, *(_beside(path, suffix) for suffix in ("-wal", "-shm", "-journal"))):
-        # It may be another user's, on a medium that cannot be written, or gone by now.
-        with contextlib.suppress(OSError):
-            if stat.S_IMODE(file.stat().st_mode) != rights:
-                file.chmod(rights)
 
 
 def _busy() -> StorageBusy:

@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from r3_lite.text import folded, word_set
+from r3_lite.text import normalised, word_set
 
 # r3's threshold: above it two texts are near matches.
 NEAR_MATCH = 0.85
@@ -12,16 +12,13 @@ NEAR_MATCH = 0.85
 SIMILAR = 0.6
 
 # Words whose presence changes no fact. Every other word on one side only makes a different statement.
-_FILLERS = frozenset(
-    "a an the really so just very also super totally actually definitely pretty quite some please oh hey".split()
-)
-# Behind one of these a filler is what is denied: "not just tea" is not "not tea".
+_FILLERS = frozenset("really very actually definitely totally please oh hey".split())
+# Behind one of these a filler is what is denied: "not really" is not "not".
 _NEGATIONS = frozenset({"not", "no", "never", "nor", "without"})
-# A sentence that begins so says something about the one before it: the two cannot change places.
-_BACK_REFERENCES = frozenset("yes no then next later afterwards finally instead but however".split())
 _OPENING = re.compile(
     r"^\s*(?:(?:note\s+that|fyi|btw|by\s+the\s+way|(?:please\s+)?remember(?:\s+that)?|just\s+so\s+you\s+know|"
-    r"for\s+the\s+record)\b\s*(?:[:,]|[-–—](?!\S))?|(?:note|reminder|quick\s+update|well)\s*(?:[:,]|[-–—](?!\S)))\s*"
+    r"for\s+the\s+record)\b\s*(?:[:,]|-(?!\S))?|(?:note|reminder|quick\s+update|well)\s*(?:[:,]|-(?!\S)))\s*",
+    re.IGNORECASE,
 )
 _CONTRACTIONS = (
     (re.compile(r"\bcan(?:not|'t)\b"), "can not"),
@@ -36,17 +33,7 @@ _CONTRACTIONS = (
     # No contraction, but one word all the same: "a few" are some, "few" are hardly any.
     (re.compile(r"\ba (few|little)\b"), r"a_\1"),
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_TOKEN = re.compile(
-    # A number with its sign, separators and unit sign (feet and inches too).
-    r"""[-+]?\.?\d[\d.,:/-]*\w*[%'"]?"""
-    # A word: "c++", "c#", ".net".
-    r"""|(?<![\w.])\.?[^\W\d]\w*[+#]*|\w+[+#]*"""
-    # A hyphen inside or at the end of a word, a minus.
-    r"""|(?<=\w)[‐–-]|-(?=[^\W\d])|[–—-](?=\s*\d)"""
-    # Any other sign: "?" makes a question of a statement, "≤" and "≥" differ, so do "€" and "$", "✅" and "❌".
-    r"""|!(?=[=\w])|[^\w\s.,;:!"'‘’“”„«»`()\[\]{}¡¿•、。「」『』【】‐–—-]"""
-)
+_TOKEN = re.compile(r"\s+|[^\W_]+|.")
 
 
 def jaccard(a: str, b: str) -> float:
@@ -63,12 +50,11 @@ def share(first: frozenset[str], second: frozenset[str]) -> float:
 def same_meaning(a: str, b: str) -> bool:
     """Tell whether what differs between two near matches cannot change the meaning.
 
-    Contractions are written out, openings ("By the way, ") and fillers left aside; the words that remain must be
-    the same in the same order, or be two sentences that change places. A number, date, name, negation, unit or
-    word order that differs makes it another statement, and so does any further content word on one side.
+    Contractions are written out, openings ("By the way, ") and fillers ("really") left aside; what remains must be
+    the same text after normalisation. A number, date, name, negation, unit, sign, punctuation or word order that
+    differs makes it another statement, and so does any further word on one side.
     """
-    first, second = _sentences(a), _sentences(b)
-    return _flat(first) == _flat(second) or (_movable(first) and _movable(second) and first == second[::-1])
+    return _bare(a) == _bare(b)
 
 
 def required_overlap(words: Iterable[str], threshold: float) -> list[str]:
@@ -82,25 +68,14 @@ def required_overlap(words: Iterable[str], threshold: float) -> list[str]:
     return ordered[: len(ordered) - math.ceil(threshold * len(ordered) - 1e-9) + 1]
 
 
-def _sentences(text: str) -> list[tuple[str, ...]]:
-    plain = _OPENING.sub("", folded(text).replace("’", "'"))
+def _bare(text: str) -> list[str]:
+    """Return the tokens of the normalised text without opening and fillers, contractions written out."""
+    plain = normalised(_OPENING.sub("", text))
     for pattern, full in _CONTRACTIONS:
         plain = pattern.sub(full, plain)
-    sentences = (tuple(_content(_TOKEN.findall(part))) for part in _SENTENCE_END.split(plain))
-    return [sentence for sentence in sentences if sentence]
-
-
-def _content(tokens: list[str]) -> Iterator[str]:
-    previous = ""
-    for token in tokens:
-        if token not in _FILLERS or previous in _NEGATIONS:
-            yield "-" if token in "‐–" else token.rstrip(".,:/-") or token
-        previous = token
-
-
-def _movable(sentences: list[tuple[str, ...]]) -> bool:
-    return len(sentences) == 2 and not any(sentence[0] in _BACK_REFERENCES for sentence in sentences)
-
-
-def _flat(sentences: list[tuple[str, ...]]) -> list[str]:
-    return [token for sentence in sentences for token in sentence]
+    tokens = [token for token in _TOKEN.findall(plain) if not token.isspace()]
+    return [
+        token
+        for previous, token in zip(["", *tokens], tokens, strict=False)
+        if token not in _FILLERS or previous in _NEGATIONS
+    ]

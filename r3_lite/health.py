@@ -8,9 +8,10 @@ import apsw
 import psutil
 
 from r3_lite import __version__, graph, store, vectors
-from r3_lite.db import is_network_path, schema_version
+from r3_lite.db import schema_version
 from r3_lite.engine import Engine
 from r3_lite.errors import R3Error, StorageBusy
+from r3_lite.files import is_network_path
 from r3_lite.models import Health
 
 Status = Literal["ok", "degraded", "error"]

@@ -27,7 +27,7 @@ class Weights:
     semantic: float = 0.5
     # Share of the semantic signal that comes from the memory together with the one before it in its session.
     context: float = 0.7
-    keyword: float = 0.25
+    keyword: float = 0.35
     author: float = 0.22
     date: float = 0.3
     time_word: float = 0.15
@@ -55,6 +55,8 @@ WEAK = 0.3
 EXCERPT = 5_000
 # How many of the best hits say how good the answer is.
 _GRADED = 5
+# How many of the best keyword matches say how much the keywords prove.
+_KEYWORD_WITNESSES = 3
 # Words from which on a memory is long enough to say something.
 _FULL_LENGTH = 25
 _PRIORITY = {"critical": 1.0, "high": 0.5, "medium": 0.0, "low": -0.5}
@@ -195,7 +197,7 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
         scale = max(*meaning.values(), 0.0) / max(bm25.values())
         meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
     semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
-    keyword = weights.keyword / max(bm25.values()) if bm25 else 0.0
+    keyword = weights.keyword * _keyword_evidence(query, records, bm25) / max(bm25.values()) if bm25 else 0.0
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
     recency = (weights.latest if query.asks_latest else weights.recency) / max(len(newest_last), 1)
     parts: dict[int, Breakdown] = {}
@@ -224,6 +226,16 @@ def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[
         )
     _add_sessions(parts, candidates, weights)
     return parts
+
+
+def _keyword_evidence(query: Query, records: Mapping[int, Record], bm25: Mapping[int, float]) -> float:
+    """Return how much the keywords prove, 0 to 1: the share of the query's terms that one of the best matches holds.
+
+    A note that shares one word of five with a question is the best match by BM25 and still no answer.
+    """
+    best = sorted((seq for seq in bm25 if seq in records), key=lambda seq: -bm25[seq])[:_KEYWORD_WITNESSES]
+    # The index knows stems of its own: what it found holds one term at the least.
+    return max((coverage(query.terms, records[seq]) for seq in best), default=1.0) or 1 / len(query.terms)
 
 
 def _add_sessions(parts: dict[int, Breakdown], candidates: Candidates, weights: Weights) -> None:

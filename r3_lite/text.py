@@ -164,21 +164,46 @@ def _set_apart(text: str) -> str:
 def folded(text: str) -> str:
     """Return text in one Unicode form (NFKC) and case, without making different statements look alike.
 
-    A "^" stands where that would happen: "10²" is not 102, "5 Mb" not 5 MB, "No, smoking …" not "No smoking …".
+    "10²" stays apart from 102, "5 Mb" from 5 MB. A token of letters and digits keeps its case: it may be a key.
     """
-    marked = _CASED_UNIT.sub(r"\g<0>^", _RAISED.sub(r"^\g<0>", text))
-    return _ANSWER.sub(r"\g<0>^", unicodedata.normalize("NFKC", marked).casefold())
+    plain = unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", text))
+    return _CODE.sub(_lower_unless_code, _UNIT.sub(_mark_capitals, plain))
 
 
 def normalised(text: str) -> str:
-    """Return text without what cannot change its meaning: Unicode form, case, white space, punctuation.
+    """Return text without what cannot change its meaning: Unicode form, case, white space, plain punctuation.
 
-    Signs that carry meaning stay: question marks, minus and plus, decimal points and separators inside numbers,
-    hyphens inside words, powers, feet and inches, currency, percent, and the symbols of names such as C++, C# and
-    .NET. Text with no letter or digit at all only loses its outer space.
+    Runs of white space become one space; where a text has several lines these stay apart, with their indentation,
+    for it may be code. Double quotes go, dashes become one kind. The full stop or exclamation mark that ends a text
+    goes, and so do commas, semicolons and colons behind words, unless the text denies something or the comma
+    parts two names. All else stays, for it can carry the meaning: brackets, "./x" and "/x", "-5" and "5", "Do not.
+    Go" and "Do not go".
     """
-    kept = _MEANINGLESS.sub(" ", folded(text)).translate(_HYPHENS)
-    return " ".join(kept.split()) or folded(text).strip()
+    plain = folded(_NAME_COMMA.sub(r"\g<0>^", text.strip())).translate(_TYPOGRAPHY)
+    if not _DENIAL.search(plain):
+        plain = _PAUSE.sub("", plain)
+    lines = (line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in plain.splitlines())
+    joined = "\n".join(line for line in lines if line.strip())
+    return _END.sub(_without_end, _QUOTE.sub("", joined)) or joined
+
+
+def _without_end(match: re.Match[str]) -> str:
+    # "hunter2!" may be a password.
+    word, marks = match.groups()
+    return word + (marks.strip(".…。") if _is_code(word) else "")
+
+
+def _is_code(word: str) -> bool:
+    return any(map(str.isdigit, word)) and any(map(str.isalpha, word))
+
+
+def _mark_capitals(match: re.Match[str]) -> str:
+    return "".join(f"^{letter}" if letter.isupper() else letter for letter in match[0])
+
+
+def _lower_unless_code(match: re.Match[str]) -> str:
+    word = match[0]
+    return word if _is_code(word) else word.lower()
 
 
 def text_hash(text: str) -> str:
@@ -188,19 +213,17 @@ def text_hash(text: str) -> str:
 
 # What NFKC would run together with the digit before it: superscripts anywhere; fractions, subscripts, circled numbers.
 _RAISED = re.compile("[⁰¹²³⁴-⁹⁻]+|(?<=\\d)[¼-¾⅐-⅞↉₀-₉①-⑳]+")
-# Units that another case makes another unit: kilobyte, megabit, milliwatt, megametre …
-_CASED_UNIT = re.compile(r"(?<=\d)\s?(?:kB|[MGTP]b|m[WVAJ]|Mm)(?=\b|ps\b|h\b)")
-# "no" as an answer, where without its comma it would deny what follows. Not before a pronoun: "no I can't" is clear.
-_ANSWER = re.compile(
-    r"\bno(?=[.,;:!]\s*(?!(?:i|you|he|she|it|we|they|that|this|there|the|a|an|my|but|and|not)\b)[^\W\d])"
+# What follows a number may be a unit, and of units the case counts: kB and kb, mW and MW, g and G.
+_UNIT = re.compile(r"(?<=\d)\s?[^\W\d_]{1,4}(?![^\W_])")
+_CODE = re.compile(r"[^\W_]+")
+_TYPOGRAPHY = str.maketrans("“”„«»‘’‚‐‒–—−", '"""""\'\'\'-----')
+# Double quotes; behind a digit they are inches or seconds.
+_QUOTE = re.compile(r"(?<!\d)\"")
+_PAUSE = re.compile(r"(?<=[A-Za-z])[,;:](?!\^)(?=\s)")
+# "Mary, Ann" are two, "Mary Ann" is one. The first word of a text is a capital anyway: "Hello, World".
+_NAME_COMMA = re.compile(r"(?<=\s)(?=[^\W\d_a-z])\w+,(?=\s+[^\W\d_a-z])")
+_DENIAL = re.compile(
+    r"\b(?:no|not|never|nor|none|without|cannot|nicht|kein\w*|nie|ohne|pas|jamais|sans|nunca|sin|non|mai|senza|"
+    r"не|нет|нельзя|никогда|без)\b|n't\b"
 )
-_HYPHENS = str.maketrans("‐‒–", "---")
-
-_MEANINGLESS = re.compile(
-    # Brackets and quotes. After a digit a quote is feet, inches, minutes or seconds.
-    r"""[“„«»‘`()\[\]{}¡¿•、。「」『』【】]|(?<!\d)["'’”]"""
-    # Sentence marks. Not between digits ("1.5", "12:30"), not the "." of .NET or .5, not the "!" of "!=" or "!ready".
-    r"""|[.:](?!\w)|(?<!\w):|(?<!\d)[,;]|[,;](?!\d)|(?<=\w)!(?!=)|!(?![=\w])"""
-    # Dashes that stand alone or join clauses. Not before a number, not in "well-known", "-v", "A-".
-    r"""|—(?!\s*\d)|(?<!\w)[‐‒–-](?![\w])(?!\s*\d)"""
-)
+_END = re.compile(r"([^\W_]+)([.!…。！]+)$")

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -121,6 +122,12 @@ def eventually(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.01)
+
+
+def on_file_system(monkeypatch: pytest.MonkeyPatch, kind: str, mount: Path) -> None:
+    """Pretend that a folder is where a file system of this kind is mounted."""
+    partitions = [SimpleNamespace(mountpoint="/", fstype="ext4"), SimpleNamespace(mountpoint=str(mount), fstype=kind)]
+    monkeypatch.setattr("psutil.disk_partitions", lambda **_: partitions)
 
 
 @pytest.fixture(autouse=True)

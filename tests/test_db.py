@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import apsw
 import pytest
-from conftest import without_root_powers
+from conftest import on_file_system, without_root_powers
 
 from r3_lite import db
-from r3_lite.db import APPLICATION_ID, Database, Migration, is_network_path, load_migrations, schema_version
+from r3_lite.db import APPLICATION_ID, Database, Migration, load_migrations, schema_version
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, StorageBusy, StorageError
 from r3_lite.health import measure
@@ -614,33 +613,6 @@ def test_a_file_in_use_keeps_its_journal_mode_and_is_opened_all_the_same(databas
     add(database, "a")
     assert count(Database(db_path, journal_mode="delete")) == 1
     assert database.journal_mode() == "wal"
-
-
-def on_file_system(monkeypatch: pytest.MonkeyPatch, kind: str, mount: Path) -> None:
-    partitions = [SimpleNamespace(mountpoint="/", fstype="ext4"), SimpleNamespace(mountpoint=str(mount), fstype=kind)]
-    monkeypatch.setattr("psutil.disk_partitions", lambda **_: partitions)
-
-
-@pytest.mark.parametrize(
-    "kind", ["nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "9p", "virtiofs", "fuse.sshfs", "fuse", "davfs", "ceph"]
-)
-def test_network_file_systems_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str) -> None:
-    on_file_system(monkeypatch, kind, tmp_path)
-    assert is_network_path(tmp_path / "deep" / "memories.db")
-    assert not is_network_path(tmp_path.with_name(tmp_path.name + "-other") / "memories.db")
-
-
-@pytest.mark.parametrize("kind", ["ext4", "btrfs", "apfs", "xfs", "NTFS", "tmpfs", "overlay", "fuseblk", "zfs"])
-def test_local_file_systems_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str) -> None:
-    on_file_system(monkeypatch, kind, tmp_path)
-    assert not is_network_path(tmp_path / "memories.db")
-
-
-def test_a_link_onto_a_network_file_system_is_followed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "share").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "share")
-    on_file_system(monkeypatch, "nfs4", (tmp_path / "share").resolve())
-    assert is_network_path(tmp_path / "link" / "memories.db")
 
 
 def test_a_new_file_on_a_network_file_system_gets_a_rollback_journal(

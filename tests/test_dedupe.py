@@ -13,7 +13,6 @@ from r3_lite.text import normalised, word_set
 
 SAME = [
     ("The deploy runs on Friday at noon", "the deploy runs on friday, at noon!"),
-    ("I can't eat peanuts, it's an allergy", "I cannot eat peanuts; it is an allergy"),
     ("I'm sure we'll need what they've sent", "I am sure we will need what they have sent"),
     ("They won't ship and shan't refund", "They will not ship and shall not refund"),
     ("Ana lives in Oslo", "By the way, Ana lives in Oslo"),
@@ -23,8 +22,6 @@ SAME = [
     ("Ana lives in Oslo", "Well, Ana lives in Oslo"),
     ("I really like very strong tea", "I like strong tea"),
     ("It’s the “main” server", "It's the main server"),
-    ("Tea is fine. Coffee is not.", "Coffee is not. Tea is fine."),
-    ("Real busy - but fine", "Real busy but fine"),
     ("It costs 5.", "It costs 5"),
     ("2 × 3 ≤ 7 → ok", "2 × 3 ≤ 7 → OK"),
 ]
@@ -82,6 +79,7 @@ DIFFERENT = [
     ("Note 7 explodes", "7 explodes"),
     ("Ana lives in Oslo", "Ana lives in Oslo and Rome"),
     ("I moved to Oslo. Then I married.", "Then I married. I moved to Oslo."),
+    ("I moved to Oslo. I met Ana. I married.", "I married. I met Ana. I moved to Oslo."),
     ("Did Ana call? No. Did Bo call? Yes.", "Did Ana call? Yes. Did Bo call? No."),
     ("Written by J. K. Rowling", "Written by K. J. Rowling"),
     ("我住在北京", "我住在南京"),

@@ -96,6 +96,13 @@ def test_a_copy_is_stored_where_the_caller_insists(connection: apsw.Connection) 
     assert insert(connection, "a fact").id == first.id
 
 
+def test_the_first_of_several_copies_stays_the_one_that_is_known(connection: apsw.Connection) -> None:
+    first = insert(connection, "a fact")
+    insert(connection, "a fact", check_duplicates=False)
+    store.update(connection, ALICE, first.id, metadata={"a": 1})
+    assert insert(connection, "a fact").id == first.id
+
+
 LONG = "The staging server of the billing team listens on port 5432 behind the old load balancer"
 
 
@@ -177,7 +184,7 @@ def test_a_long_document_is_only_ever_the_same_or_another(connection: apsw.Conne
     first = insert(connection, document)
     other = insert(connection, f"{document} end")
     assert (other.duplicate, other.similar) == (False, ())
-    assert insert(connection, document.upper()).id == first.id
+    assert insert(connection, f" {document}. ").id == first.id
 
 
 def test_parallel_adds_of_one_text_make_one_memory(database: Database) -> None:
@@ -401,6 +408,13 @@ def test_filters_and_users_restrict_keyword_matches_before_the_cut(connection: a
     found = store.keyword_matches(connection, store.match_any(["tea"]), ALICE, 5, compile_filter({"topic": "mine"}))
     assert [r.metadata for r in store.fetch(connection, found).values()] == [{"topic": "mine"}]
     assert all(score > 0 for score in found.values())
+
+
+def test_keyword_matches_are_each_users_own(connection: apsw.Connection) -> None:
+    add(connection, "tea of alice")
+    add(connection, "tea of bob", BOB)
+    assert (hits(connection, "tea"), hits(connection, "tea", BOB)) == (["tea of alice"], ["tea of bob"])
+    assert hits(connection, "tea", "nobody") == []
 
 
 SYNTAX = [
@@ -691,8 +705,10 @@ def test_a_keyword_index_out_of_step_is_noticed_and_rebuilt(connection: apsw.Con
     store.update(connection, ALICE, memory_id, content="cherry")
     connection.execute(trigger)
     assert not store.keyword_index_sound(connection)
+    before = store.generation(connection, ALICE)
     store.rebuild_keyword_index(connection)
     assert store.keyword_index_sound(connection)
+    assert store.generation(connection, ALICE) > before
     assert (hits(connection, "banana"), hits(connection, "cherry")) == ([], ["cherry"])
     store.delete(connection, ALICE, memory_id)
 

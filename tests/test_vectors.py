@@ -147,9 +147,10 @@ def test_results_are_the_nearest_first_and_no_more_than_asked(connection: apsw.C
 
 
 def test_the_newer_of_equally_near_memories_comes_first(connection: apsw.Connection, space: int) -> None:
-    first, second = add(connection, "cat one"), add(connection, "cat two")
+    seqs = [add(connection, f"cat {n}") for n in range(20)]
     embed(connection, space)
-    assert list(near(connection, space, "cat")) == [second, first]
+    for where in (EVERYTHING, compile_filter({"other": None})):
+        assert list(near(connection, space, "cat", where=where)) == seqs[::-1]
 
 
 def test_the_best_part_of_a_long_text_counts(connection: apsw.Connection, space: int) -> None:
