@@ -20,7 +20,7 @@ MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 LAYERS = [
     {"__main__", "cli", "commands", "demo", "app", "graph_tools", "serving"},
     {"engine", "health", "knowledge", "models", "render", "graph_text"},
-    {"store", "vectors", "graph", "jobs", "indexer", "transfer", "retrieval", "cache", "wordforms"},
+    {"store", "vectors", "graph", "jobs", "wordforms", "indexer", "transfer", "retrieval", "cache"},
     {"db"},
 ]
 # Everything else computes: it is given values and returns values.
