@@ -67,6 +67,8 @@ class Database:
         self._extension = extension or _vector_extension()
         self._memory_uri = f"file:/r3-{os.getpid()}-{id(self)}?vfs=memdb"
         self._ready = False
+        # Which file was opened: another may come to stand under its name.
+        self._identity: tuple[int, int] | None = None
         self._open_lock = threading.Lock()
         self._write_lock = threading.Lock()
         self._local = threading.local()
@@ -76,15 +78,19 @@ class Database:
     def connection(self) -> apsw.Connection:
         """Return this thread's connection, opening and migrating the file first where that is still to do.
 
-        Raises StorageError when the file cannot be opened, is damaged, or was written by a newer version.
+        Raises StorageError when the file cannot be opened, is damaged, was written by a newer version, or was
+        replaced or taken away since it was opened.
         """
         if not self._ready:
             with self._open_lock:
                 if not self._ready:
                     with _storage_errors(self.path):
                         self._prepare()
+                    self._identity = self._present_identity()
                     self._ready = True
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if self._identity != self._present_identity():
+            raise self._replaced(connection)
         if connection is not None and self._local.frozen not in (None, self._file_state()):
             self.close()
             connection = None
@@ -93,6 +99,31 @@ class Database:
                 connection, self._local.frozen = self._open()
                 self._local.connection = connection
         return connection
+
+    def _replaced(self, connection: apsw.Connection | None) -> StorageError:
+        """Keep the log of the old file off the one that now bears its name, and return the error to raise.
+
+        SQLite would go on with the old file, which has no name any more: what it saves there is lost. At the next
+        start it would apply the old log, which lies beside the path, to the new file and damage it. So the log is
+        emptied into the old file.
+        """
+        if connection is not None:
+            with contextlib.suppress(apsw.Error):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return StorageError(
+            "The database file was replaced or taken away while in use; nothing was written. Restart every client that "
+            "uses it, or put the file back."
+        )
+
+    def _present_identity(self) -> tuple[int, int] | None:
+        """Return which file stands under the path: its device and its number there. None without one."""
+        if self.path is None:
+            return None
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     @contextlib.contextmanager
     def read(self) -> Iterator[apsw.Connection]:

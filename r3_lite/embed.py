@@ -15,19 +15,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from cachetools import LRUCache
 
-from r3_lite.embed_models import (
-    BundledModel,
-    Model,
-    ModelChoice,
-    ModelInfo,
-    Passage,
-    available_models,
-    bundled_info,
-    download,
-    is_bundled,
-    open_model,
-)
+from r3_lite.embed_models import BundledModel, Model, ModelInfo, Passage, bundled_info
 from r3_lite.errors import ModelUnavailable
+from r3_lite.fastembed_models import ModelChoice, available_models, download, open_fastembed_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +36,15 @@ RETRY_SECONDS = 60.0
 ModelState = Literal["off", "idle", "loading", "ready", "unavailable"]
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+def open_model(name: str | None, cache_dir: Path) -> Model:
+    """Load a model from disk: None for the bundled one, a name of fastembed's list, or a local folder.
+
+    Blocks for up to some seconds; never uses the network. Raises ModelUnavailable with what to do, and whatever
+    an incomplete installation makes its libraries raise.
+    """
+    return BundledModel() if name is None or _is_bundled(name) else open_fastembed_model(name, cache_dir)
 
 
 class Encoder:
@@ -82,7 +81,7 @@ class Encoder:
         """The model's identity: known at once for the bundled model; for others None until it is loaded."""
         if self._model is not None:
             return self._model.info
-        return bundled_info() if is_bundled(self._name) else None
+        return bundled_info() if _is_bundled(self._name) else None
 
     def load_in_background(self) -> None:
         """Start to load on a daemon thread and return at once; never raises, see `state` and `last_error`.
@@ -177,6 +176,11 @@ class Encoder:
         except ModelUnavailable as error:
             self._settle(error)
             raise
+        except Exception as error:
+            reason = type(error).__name__
+            failure = ModelUnavailable(f"The embedding model cannot be loaded ({reason}): reinstall r3-lite.")
+            self._settle(failure)
+            raise failure from error
         self._settle(model)
 
     def _settle(self, outcome: Model | ModelUnavailable) -> None:
@@ -200,6 +204,10 @@ class Encoder:
             return ModelUnavailable("Embeddings are switched off: search goes by keyword.", state="off")
         message = self._last_error or "The embedding model is not loaded yet: try again in a few seconds."
         return ModelUnavailable(message, state=self._state)
+
+
+def _is_bundled(name: str | None) -> bool:
+    return name is None or name == bundled_info().name
 
 
 def _encodable(text: str) -> str:

@@ -25,6 +25,8 @@ from r3_lite.transfer import Tally
 
 # How long an add that shall wait for its vector waits for the model to load.
 MODEL_PATIENCE = 30.0
+# How long a search does.
+LOADING_PATIENCE = 1.5
 
 logger = logging.getLogger(__name__)
 
@@ -176,6 +178,9 @@ class Engine:
         self.start()
         user = self.user(user_id)
         where = compile_filter(metadata_filter)
+        if self.encoder.state == "loading":
+            # The bundled model takes about a second, and the first question is worth it.
+            self.encoder.wait_ready(LOADING_PATIENCE)
         dense = self._dense_space()
         with self.database.read() as connection:
             generation = store.generation(connection, user)

@@ -18,7 +18,8 @@ def configure(settings: Settings) -> None:
     Our loggers write from WARNING on, with `quiet` off from INFO, with `debug` from DEBUG. Of other libraries only
     errors appear, as the name of the logger and the type of the error, since their messages can hold arguments.
     """
-    os.environ["FASTMCP_LOG_ENABLED"] = "false"
+    # A value that FastMCP does not know would end the import.
+    os.environ.update(FASTMCP_LOG_ENABLED="false", FASTMCP_LOG_LEVEL="WARNING")
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
     logging.basicConfig(handlers=[handler], level=logging.ERROR, force=True)

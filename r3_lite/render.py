@@ -122,7 +122,7 @@ def search_message(found: Found, returned: int, hits: int, truncated: bool, limi
         return " ".join([f"{returned} of {found.total} memories.", *notes])
     if found.total:
         below = f"; {found.ranking.below} candidates were too weak" if found.ranking.below else ""
-        reason = f"None of this user's {found.total} memories matches{below}. Try other words."
+        reason = f"None of this user's {found.total} memories answers{below}. Try other words, or a wider filter."
     elif found.others:
         reason = f"This user has no memories yet, but {found.others} other user(s) have: is user_id right?"
     else:
@@ -166,13 +166,13 @@ def added(result: AddResult) -> str:
 
 
 def memory(result: Memory) -> str:
-    """Text of get_memory: the whole content."""
-    return _block(result)
+    """Text of get_memory: the whole content, as it is."""
+    return f"{_head(result)}\n{result.content}"
 
 
 def updated(result: UpdateResult) -> str:
     """Text of update_memory."""
-    return f"{result.message}\n{_block(result)}"
+    return f"{result.message}\n{memory(result)}"
 
 
 def searched(result: SearchResult) -> str:
@@ -231,16 +231,23 @@ def _hit(hit: SearchHit) -> str:
 
 
 def _block(memory: Memory) -> str:
-    changed = f", updated {memory.updated_at[:10]}" if memory.updated_at[:10] != memory.created_at[:10] else ""
+    # Indented, so that no line of a text can be taken for the head of another memory.
+    return _head(memory) + "\n" + memory.content.replace("\n", "\n  ")
+
+
+def _head(memory: Memory) -> str:
+    changed = f", updated {memory.updated_at[:16]}Z" if memory.updated_at != memory.created_at else ""
     extras: dict[str, Any] = {key: value for key, value in memory.metadata.items() if key != "_truncated"}
     if memory.priority != "medium":
-        extras = {"priority": memory.priority, **extras}
+        extras = {**extras, "priority": memory.priority}
     more = f" {json.dumps(extras, ensure_ascii=False)}" if extras else ""
-    return f"{memory.id} · {memory.created_at[:16]}Z{changed}{more}\n{memory.content}"
+    return f"{memory.id} · {memory.created_at[:16]}Z{changed}{more}"
 
 
 def _version(entry: HistoryEntry) -> str:
-    return f"{entry.version}. {entry.action} {entry.timestamp}: {entry.content}"
+    more = f" {json.dumps(entry.metadata, ensure_ascii=False)}" if entry.metadata else ""
+    content = entry.content.replace("\n", "\n  ")
+    return f"{entry.version}. {entry.action} {entry.timestamp}{more}: {content}"
 
 
 def line(text: str, room: int = 160) -> str:

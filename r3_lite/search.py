@@ -55,8 +55,6 @@ RELATIVE_FLOOR = 0.25
 WEAK = 0.3
 # Characters of a memory that are looked at when candidates are scored.
 EXCERPT = 5_000
-# How many of the best hits say how good the answer is.
-_GRADED = 5
 # How many of the best keyword matches say how much the keywords prove.
 _KEYWORD_WITNESSES = 3
 # Words from which on a memory is long enough to say something.
@@ -184,7 +182,7 @@ def rank(
         first.setdefault(record.hash, record)
     ordered = list(first.values())
     best = max(total[ordered[0].seq], 1e-9)
-    quality = _answer_quality(query, ordered[:_GRADED], candidates)
+    quality = _answer_quality(query, ordered[0], candidates)
     scores = [max(0.0, quality * (total[record.seq] / best)) for record in ordered]
     good = sum(score >= threshold for score in scores)
     hits = [
@@ -267,21 +265,13 @@ def _add_sessions(parts: dict[int, Breakdown], candidates: Candidates, weights: 
         part.session = weights.session * best_of.get(candidates.records[seq].session or "", part.own)
 
 
-def _answer_quality(query: Query, best: Sequence[Record], candidates: Candidates) -> float:
-    """Return how well the best hits answer, 0 to 1: their greatest cosine or share of query terms held.
+def _answer_quality(query: Query, best: Record, candidates: Candidates) -> float:
+    """Return how well the best hit answers, 0 to 1: the greater of its cosine and the share of query terms it holds.
 
     What the keyword index found holds a term at least, however that sees its words.
     """
-    found = 1 / len(query.terms) if query.terms else 0.0
-    qualities = (
-        max(
-            candidates.cosines.get(r.seq, 0.0),
-            coverage(query.terms, r),
-            found if r.seq in candidates.bm25 else 0.0,
-        )
-        for r in best
-    )
-    return min(1.0, max(qualities, default=0.0))
+    found = 1 / len(query.terms) if query.terms and best.seq in candidates.bm25 else 0.0
+    return min(1.0, max(candidates.cosines.get(best.seq, 0.0), coverage(query.terms, best), found))
 
 
 def coverage(terms: Collection[str], record: Record) -> float:

@@ -36,7 +36,7 @@ Forget on request with delete_memory. Ids start with mem_."""
 # other processes: they have threads of their own, so that no search, and not the transport, waits with them.
 READERS = WRITERS = 8
 # After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
-IDLE_START_SECONDS = 2.0
+IDLE_START_SECONDS = 0.5
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=BaseModel)

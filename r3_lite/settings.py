@@ -82,10 +82,10 @@ class Settings(BaseSettings):
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
 
-    @field_validator("debug", mode="before")
+    @field_validator("debug", "demo", "quiet", mode="before")
     @classmethod
-    def _any_debug_word(cls, value: Any) -> Any:
-        # DEBUG belongs to many programs, which write patterns into it ("app:*"): that is on, not an error.
+    def _any_word(cls, value: Any) -> Any:
+        # DEBUG and its like belong to many programs, which write patterns into them ("app:*"): on, not an error.
         if isinstance(value, str):
             return value.strip().lower() not in {"", "0", "false", "no", "off"}
         return value

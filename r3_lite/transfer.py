@@ -131,7 +131,8 @@ def _parse(item: Any, user_id: str, priority: str, batch: str) -> NewMemory | No
         item = {"content": item}
     if not isinstance(item, dict):
         raise InvalidParameters("not an object with memory, content or text")
-    content = next((item[key] for key in _TEXT_KEYS if item.get(key) is not None), None)
+    given = [item[key] for key in _TEXT_KEYS if item.get(key) is not None]
+    content = next((text for text in given if text != ""), given[0] if given else None)
     if content is None:
         raise InvalidParameters("has no memory, content or text")
     if not isinstance(content, str):

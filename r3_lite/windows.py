@@ -19,7 +19,7 @@ OVERLAP = 12  # tokens that neighbouring windows share where no sentence ends be
 MAX_WINDOWS = 6_000  # per text, about 1 MB of English; what comes after is found by keyword only
 BLOCK, BLOCK_OVERLAP = 16_000, 200  # characters tokenized at once; a tokenized megabyte takes 200 MB
 
-_SENTENCE_END = re.compile(r"[.!?]\s+|[。！？\n]\s*")
+_SENTENCE_END = re.compile(r"[.!?؟।]\s+|[。！？\n]\s*")
 
 
 class Window(NamedTuple):

@@ -20,12 +20,12 @@ MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 LAYERS = [
     {"__main__", "cli", "commands", "demo", "app", "graph_tools", "serving"},
     {"engine", "health", "knowledge", "models", "render", "graph_text"},
-    {"store", "vectors", "graph", "jobs", "indexer", "transfer", "retrieval", "cache"},
+    {"store", "vectors", "graph", "jobs", "wordforms", "indexer", "transfer", "retrieval", "cache"},
     {"db"},
 ]
 # Everything else computes: it is given values and returns values.
 WITH_DATABASE = {module for layer in LAYERS for module in layer}
-HOLDS_SQL = {"db", "store", "vectors", "graph", "jobs"}
+HOLDS_SQL = {"db", "store", "vectors", "graph", "jobs", "wordforms"}
 KNOWS_APSW = HOLDS_SQL | {"engine", "retrieval", "health", "indexer"}
 SERVES = {"app", "graph_tools", "serving", "demo"}
 HEAVY = {"numpy", "onnxruntime", "fastembed", "tokenizers", "huggingface_hub", "sqlite_vec", "psutil", "gliner"}

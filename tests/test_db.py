@@ -789,3 +789,33 @@ def test_on_a_file_that_cannot_be_written_everything_is_found_and_nothing_is_add
     db_path.chmod(0o600)
     assert not engine.add(None, "another").added.duplicate
     assert measure(engine).status == "ok"
+
+
+def test_a_file_that_was_replaced_while_in_use_is_an_error_and_is_whole_after_a_restart(tmp_path: Path) -> None:
+    """SQLite itself would save to the old file, which has no name any more, and damage the new one with its log."""
+    path, other = tmp_path / "memories.db", tmp_path / "other.db"
+    database, backup = Database(path), Database(other)
+    for memory_id in "abcdef":
+        add(database, memory_id)
+    for memory_id in "xy":
+        add(backup, memory_id)
+    backup.close()
+    other.replace(path)
+    with pytest.raises(StorageError, match="Restart"):
+        add(database, "lost")
+    database.close()
+    restarted = Database(path)
+    assert count(restarted) == 2
+    assert restarted.connection().execute("PRAGMA integrity_check").get == "ok"
+
+
+def test_a_file_that_was_taken_away_while_in_use_is_an_error_and_can_be_put_back(tmp_path: Path) -> None:
+    path = tmp_path / "memories.db"
+    database = Database(path)
+    add(database, "old")
+    path.rename(tmp_path / "away.db")
+    with pytest.raises(StorageError, match="taken away"):
+        add(database, "new")
+    assert not path.exists()
+    (tmp_path / "away.db").rename(path)
+    assert count(database) == 1

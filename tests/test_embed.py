@@ -25,7 +25,7 @@ class Loader:
     def __init__(self) -> None:
         self.go = threading.Event()
         self.go.set()
-        self.error: ModelUnavailable | None = None
+        self.error: Exception | None = None
         self.calls = 0
 
     def __call__(self, name: str | None, cache_dir: Path) -> Model:
@@ -128,6 +128,14 @@ def test_failed_load_is_reported_and_waits_no_longer(loader: Loader, idle: Encod
     assert (idle.state, idle.last_error) == ("unavailable", "Do this.")
     with pytest.raises(ModelUnavailable, match=r"Do this\."):
         idle.embed_query("cat")
+
+
+def test_library_that_fails_in_the_background_makes_the_model_unavailable(loader: Loader, idle: Encoder) -> None:
+    loader.error = ImportError("no module of that name")
+    idle.load_in_background()
+    assert not idle.wait_ready(WAIT)
+    assert idle.state == "unavailable"
+    assert idle.last_error == "The embedding model cannot be loaded (ImportError): reinstall r3-lite."
 
 
 def test_failed_load_is_not_repeated_at_once(loader: Loader, idle: Encoder) -> None:

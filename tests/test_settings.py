@@ -96,7 +96,6 @@ def test_imports_come_from_home_and_the_temporary_folder_unless_set() -> None:
         ("R3_JOURNAL_MODE", "CANARY"),
         ("R3_SYNCHRONOUS", "off"),
         ("R3_CACHE_MAX_SIZE", "CANARY"),
-        ("R3_DEMO", "CANARY"),
         ("R3_DB_PATH", "~CANARY-nobody/x.db"),
         ("R3_IMPORT_ROOTS", "~CANARY-nobody/x"),
     ],
