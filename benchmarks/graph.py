@@ -62,7 +62,13 @@ def fill(engine: Engine, links: list[Link]) -> None:
                 seq = store.insert(connection, NewMemory(USER, f"memory {first}"), check_duplicates=False).seq
                 job = jobs.of_memory(connection, None, seq)
                 assert job is not None
-                graph.write(connection, job, Extraction(tuple(name.values()), relations, (), "rules+head"), version)
+                graph.write(
+                    connection,
+                    job,
+                    Extraction(tuple(name.values()), relations, (), "rules+head"),
+                    "rules+head",
+                    version,
+                )
 
 
 def timed(call: Callable[[], object]) -> float:

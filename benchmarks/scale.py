@@ -84,7 +84,7 @@ def fill(engine: Engine, base: Matrix, count: int) -> float:
                 done[job] = [vector.astype("<f4").tobytes()]
             vectors.store_vectors(connection, space, done)
             for job in done:
-                graph.write(connection, job, NOTHING_FOUND, engine.extractor.version_of(NOTHING_FOUND.method))
+                graph.write(connection, job, NOTHING_FOUND, "rules+head", engine.extractor.version_of("rules+head"))
     return time.perf_counter() - began
 
 

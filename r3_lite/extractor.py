@@ -55,11 +55,6 @@ class Extractor:
             return f"{VERSION} {hashlib.sha256(str(self._entity_model).encode()).hexdigest()[:12]}"
         return str(VERSION)
 
-    @property
-    def settled(self) -> bool:
-        """Whether no model is being loaded: no better method is about to be ready."""
-        return self._encoder.state in ("ready", "unavailable", "off") and self.gliner_state not in ("idle", "loading")
-
     def load_in_background(self) -> None:
         """Start to load the GLiNER model on a daemon thread where one is set; never raises, see `gliner_state`."""
         with self._lock:

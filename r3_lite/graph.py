@@ -58,11 +58,11 @@ class Neighbourhood:
     total_edges: int
 
 
-def write(connection: apsw.Connection, job: Job, found: Extraction, version: str) -> bool:
+def write(connection: apsw.Connection, job: Job, found: Extraction, method: Method, version: str) -> bool:
     """Make a memory's part of the graph what was found in it and strike its job; tell whether it was written.
 
     Runs in the caller's write transaction. A memory that vanished or changed meanwhile is left to its new job. The
-    user's generation moves on.
+    user's generation moves on. `method` is the best that the reader had, whatever was enough for this text.
     """
     if connection.execute("SELECT content FROM memories WHERE seq = ?", (job.memory,)).get != job.content:
         return False
@@ -91,7 +91,7 @@ def write(connection: apsw.Connection, job: Job, found: Extraction, version: str
     connection.execute(
         """INSERT INTO extractions (memory, method, version) VALUES (?1, ?2, ?3)
            ON CONFLICT DO UPDATE SET method = ?2, version = ?3""",
-        (job.memory, found.method, version),
+        (job.memory, method, version),
     )
     jobs.strike(connection, None, "extract", job.memory)
     connection.execute(

@@ -222,8 +222,9 @@ class Indexer:
 
     def _do(self, due: Sequence[Job]) -> int:
         """Embed and read outside any transaction, then write all in one. What fails is tried again later."""
+        method, space = self._extractor.method, self.space
+        version = self._extractor.version_of(method)
         results = self._encoder.spread(self._result, due)
-        space = self.space
         with self._database.write() as connection:
             complete = 0
             for result in results:
@@ -232,8 +233,7 @@ class Indexer:
                     chunks = [row.astype("<f4").tobytes() for row in result.vectors]
                     written &= vectors.store_vectors(connection, space, {result.job: chunks}) == 1
                 if result.found is not None:
-                    version = self._extractor.version_of(result.found.method)
-                    written &= graph.write(connection, result.job, result.found, version)
+                    written &= graph.write(connection, result.job, result.found, method, version)
                 for kind, reason in result.failed.items():
                     jobs.record_failure(connection, space, kind, result.job.memory, reason)
                 complete += written

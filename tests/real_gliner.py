@@ -1,18 +1,24 @@
-"""The GLiNER adapter with the real package and a tiny model made here, where r3-lite[gliner] is installed.
+"""The GLiNER adapter with the real package and a tiny model made here: `make test-gliner`.
 
-python -m pytest tests/real_gliner.py -p no:warnings
+Not among the other tests, since it needs r3-lite[gliner] and torch; warnings are those of these libraries.
 """
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from conftest import eventually
 from gliner import GLiNER
 from gliner.config import GLiNERConfig
 from transformers import BertConfig, BertTokenizer
 
+from r3_lite import knowledge
+from r3_lite.engine import Engine
+from r3_lite.errors import ModelUnavailable
 from r3_lite.extract_gliner import GlinerExtractor, load_gliner
+from r3_lite.health import measure
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCABULARY = [
@@ -83,3 +89,17 @@ def test_ten_names_in_1500_words_are_all_found(extractor: GlinerExtractor) -> No
         words[place] = "alice"
     found = extractor.extract(" ".join(words))
     assert [e.start for e in found.entities] == [place * 7 - i for i, place in enumerate(places)]
+
+
+def test_the_graph_is_filled_by_the_model_that_is_set(folder: Path, make_engine: Callable[..., Engine]) -> None:
+    engine = make_engine(entity_model=str(folder))
+    engine.add(None, "filler filler alice filler", wait=True)
+    engine.start()
+    eventually(lambda: engine.extractor.method == "gliner" and not engine.pending()[0]["pending"])
+    eventually(lambda: [node.name for node in knowledge.neighbourhood(engine, None, limit=9).nodes] == ["alice"])
+    assert measure(engine).graph == {"entities": 1, "relations": 0, "method": "gliner", "gliner": "ready"}
+
+
+def test_a_folder_without_a_model_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match="R3_ENTITY_MODEL"):
+        load_gliner(str(tmp_path))

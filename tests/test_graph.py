@@ -34,8 +34,7 @@ def add(connection: apsw.Connection, text: str, user_id: str = ALICE) -> str:
 def examine(connection: apsw.Connection, method: Method = "rules") -> None:
     """Do all extraction that is owed, by rules, in the name of a method."""
     for job in jobs.due(connection, None, 10_000):
-        found = extract(job.content)
-        assert graph.write(connection, job, Extraction(found.entities, found.relations, (), method), "1")
+        assert graph.write(connection, job, extract(job.content), method, "1")
 
 
 def whole(connection: apsw.Connection, user_id: str = ALICE, **chosen: Any) -> Neighbourhood:
@@ -117,7 +116,7 @@ def test_nothing_is_connected_to_itself(connection: apsw.Connection) -> None:
     seq = store.insert(connection, NewMemory(ALICE, "Redis and REDIS")).seq
     one, other = Entity("technologies", "Redis", 0, 5, 1.0), Entity("technologies", "REDIS", 10, 15, 1.0)
     found = Extraction((one, other), (Relation(one, "USES", other, 1.0),), (), "rules")
-    assert graph.write(connection, Job(seq, ALICE, "Redis and REDIS", embed=False, extract=True), found, "1")
+    assert graph.write(connection, Job(seq, ALICE, "Redis and REDIS", embed=False, extract=True), found, "rules", "1")
     assert names(whole(connection)) == ["Redis"]
     assert whole(connection).edges == ()
 
@@ -134,7 +133,11 @@ def test_unsure_entities_dates_and_endless_names_stay_outside(connection: apsw.C
     )
     relations = (Relation(sure, "KNOWS", entities[1], 0.49),)
     graph.write(
-        connection, Job(seq, ALICE, text, embed=False, extract=True), Extraction(entities, relations, (), "rules"), "1"
+        connection,
+        Job(seq, ALICE, text, embed=False, extract=True),
+        Extraction(entities, relations, (), "rules"),
+        "rules",
+        "1",
     )
     assert names(whole(connection)) == ["Ana"]
 
@@ -181,7 +184,7 @@ def test_a_memory_that_changed_while_it_was_read_stays_owed(connection: apsw.Con
     memory = store.insert(connection, NewMemory(ALICE, "Ana uses Docker.")).id
     (job,) = jobs.due(connection, None, 10)
     store.update(connection, ALICE, memory, content="Ana uses Podman.")
-    assert not graph.write(connection, job, extract(job.content), "1")
+    assert not graph.write(connection, job, extract(job.content), "rules", "1")
     assert whole(connection).nodes == ()
     (job,) = jobs.due(connection, None, 10)
     assert job.content == "Ana uses Podman."
@@ -363,7 +366,11 @@ def test_a_part_of_a_name_is_taken_literally(connection: apsw.Connection, asked:
         Entity("projects", word, text.index(word), text.index(word) + len(word), 1.0) for word in text.split()
     )
     graph.write(
-        connection, Job(seq, ALICE, text, embed=False, extract=True), Extraction(entities, (), (), "rules"), "1"
+        connection,
+        Job(seq, ALICE, text, embed=False, extract=True),
+        Extraction(entities, (), (), "rules"),
+        "rules",
+        "1",
     )
     assert names(whole(connection, name=asked)) == found
 
@@ -382,7 +389,11 @@ def test_a_name_of_two_types_is_two_entities(connection: apsw.Connection) -> Non
     seq = store.insert(connection, NewMemory(ALICE, text)).seq
     entities = (Entity("projects", text, 0, 7, 1.0), Entity("technologies", text, 0, 7, 1.0))
     graph.write(
-        connection, Job(seq, ALICE, text, embed=False, extract=True), Extraction(entities, (), (), "rules"), "1"
+        connection,
+        Job(seq, ALICE, text, embed=False, extract=True),
+        Extraction(entities, (), (), "rules"),
+        "rules",
+        "1",
     )
     assert len(graph.find(connection, ALICE, "mercury")) == 2
     assert len(graph.find(connection, ALICE, "projects:mercury")) == 1

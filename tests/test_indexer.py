@@ -14,6 +14,7 @@ from r3_lite import indexer as indexer_module
 from r3_lite import jobs, store, vectors
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
+from r3_lite.embed_models import BundledModel
 from r3_lite.errors import ModelUnavailable
 from r3_lite.extractor import Extractor
 from r3_lite.indexer import BATCH, Indexer
@@ -452,3 +453,22 @@ def test_a_model_in_memory_only_needs_no_lock_file(make_indexer: Callable[..., I
     add(database, "cat")
     indexer.start()
     eventually(settled(database, indexer))
+
+
+# Reading
+
+
+def test_a_text_that_needs_no_model_counts_as_read_by_the_best_method(
+    database: Database, make_indexer: Callable[..., Indexer], tmp_path: Path
+) -> None:
+    """Else it would be read anew at every start."""
+    encoder = Encoder(cache_dir=tmp_path)
+    encoder._settle(BundledModel())
+    add(database, "   ?")
+    make_indexer(encoder=encoder).drain()
+    with database.read() as connection:
+        assert connection.execute("SELECT method FROM extractions").get == "rules+head"
+    again = make_indexer(encoder=encoder)
+    again._work()
+    with database.read() as connection:
+        assert jobs.due(connection, again.space, 10) == []

@@ -235,6 +235,19 @@ def test_whatever_was_answered_outlives_a_kill(tmp_path: Path) -> None:
         assert server.call("health_check").data["index"]["without_vector"] == 0
 
 
+def test_what_a_killed_process_had_not_examined_reaches_the_graph_at_the_next_start(tmp_path: Path) -> None:
+    with Server(environment(tmp_path, R3_INTELLIGENCE="full")) as server:
+        numbers = [server.start_call("add_memory", content=f"Ana uses Docker on day {i}.") for i in range(20)]
+        kept = len([server.answer(number) for number in numbers[:10]])
+        server.kill()
+    with Server(environment(tmp_path, R3_INTELLIGENCE="full")) as server:
+        server.call("search_memory", query="Docker")
+        eventually(lambda: server.call("sync_status").text == "All operations complete")
+        (edge,) = server.call("get_knowledge_graph").data["edges"]
+        assert (edge["from"], edge["type"], edge["to"]) == ("people:Ana", "USES", "technologies:Docker")
+        assert edge["weight"] == server.call("get_all_memories").data["total"] >= kept
+
+
 def test_an_import_that_is_killed_is_completed_by_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "import.json"
     path.write_text(json.dumps([{"memory": f"fact number {i}"} for i in range(3000)]))
