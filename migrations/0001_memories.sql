@@ -18,13 +18,14 @@ CREATE TABLE memories (
     -- The content with its Chinese, Japanese, Korean, Thai … characters set apart; without such characters, the words
     -- that have a plainer spelling (ß, Arabic vowels …), in that spelling; empty where there is nothing of the kind.
     spaced     TEXT NOT NULL DEFAULT '',
+    -- Stored, not virtual: a search reads them of hundreds of candidates.
     author     TEXT GENERATED ALWAYS AS (CAST(coalesce(
                    metadata ->> '$.author', metadata ->> '$.speaker', metadata ->> '$.name', metadata ->> '$.role'
-               ) AS TEXT)) VIRTUAL,
+               ) AS TEXT)) STORED,
     session    TEXT GENERATED ALWAYS AS (CAST(coalesce(
                    metadata ->> '$.session_id', metadata ->> '$.conversation_id',
                    metadata ->> '$.thread_id', metadata ->> '$.run_id', batch
-               ) AS TEXT)) VIRTUAL,
+               ) AS TEXT)) STORED,
     day        TEXT GENERATED ALWAYS AS (
                    ltrim(substr(created_at, 9, 2), '0') || ' ' || CASE substr(created_at, 6, 2)
                        WHEN '01' THEN 'January' WHEN '02' THEN 'February' WHEN '03' THEN 'March'

@@ -20,6 +20,10 @@ FREQUENT = 5
 OTHER_FORM = 0.5
 
 
+# Of the nearest memories so many times the size of a pool are searched for those of the people named.
+_SEARCHED_FOR_AUTHORS = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """The candidates of a search, and what could not be read on the way to them ("" when all was well)."""
@@ -54,7 +58,8 @@ def gather(
     if vector is not None and space is not None:
         try:
             near = vectors.nearest(connection, space, vector, user_id, where, 2 * size)
-            written_by = {name: store.written_by(connection, name, [s for s, _ in near]) for name in query.authors}
+            seqs = [seq for seq, _ in near[: _SEARCHED_FOR_AUTHORS * size]]
+            written_by = {name: store.written_by(connection, name, seqs) for name in query.authors}
             cosines = search.pool(near, written_by, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_vectors = "The vectors cannot be read: this answer comes from keywords alone."
@@ -64,7 +69,8 @@ def gather(
     around = store.neighbours(connection, {*bm25, *cosines})
     if where == store.EVERYTHING:
         # The turn after one that is near may be the answer, however it is worded.
-        following = {after for seq, (_, after) in around.items() if after is not None and seq in cosines}
+        nearest = sorted(cosines, key=lambda seq: -cosines[seq])[: size // 2]
+        following = {after for _, after in (around.get(seq, (None, None)) for seq in nearest) if after is not None}
         around |= store.neighbours(connection, following - around.keys())
     records = store.fetch(connection, {*bm25, *cosines, *around}, excerpt=search.EXCERPT)
     context: dict[int, float] = {}

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar, get_type_hints
 
@@ -37,6 +38,9 @@ Forget on request with delete_memory. Ids start with mem_."""
 READERS = WRITERS = 8
 # After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
 IDLE_START_SECONDS = 0.5
+# How long the worker may compute while a call waits for the interpreter. With Python's 5 ms an answer, which changes
+# threads several times, waits for as many of them.
+SWITCH_SECONDS = 0.0005
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=BaseModel)
@@ -49,6 +53,7 @@ async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Engine]]:
     engine = Engine(load_settings())
     _readers.set(CapacityLimiter(READERS))
     _writers.set(CapacityLimiter(WRITERS))
+    sys.setswitchinterval(SWITCH_SECONDS)
     starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
     try:
         yield {"engine": engine}

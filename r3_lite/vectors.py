@@ -17,8 +17,8 @@ from r3_lite.jobs import Job, strike
 CANDIDATES = 400
 # The most that vec0 returns for one query.
 MAX_NEIGHBOURS = 4096
-# Rows per vec0 chunk: small, so that a first memory does not cost a megabyte.
-_CHUNK_SIZE = 256
+# Rows per vec0 chunk: a query for 400 neighbours takes half the time it takes with 256, and a first memory no megabyte.
+_CHUNK_SIZE = 64
 
 
 def open_space(connection: apsw.Connection, name: str, dimension: int, fingerprint: str) -> int:
