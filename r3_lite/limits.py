@@ -5,7 +5,7 @@ from typing import Any
 
 from r3_lite.errors import InvalidParameters
 
-# Characters of one memory. A text of this size becomes about a thousand chunks.
+# Characters of one memory. A text of this size becomes about 6,000 vectors.
 MAX_CONTENT = 1_048_576
 MAX_METADATA = 65_536
 MAX_DEPTH = 20
