@@ -199,6 +199,7 @@ def stats(args: argparse.Namespace, settings: Settings) -> int:
                 ("history", f"{counts['history']:,} entries"),
                 ("not indexed yet", f"{index['pending']} waiting, {index['failed']} failed"),
                 ("model", f"{model['name']}, {model['dimension']} dimensions, {_state(model['state'])}"),
+                ("graph", f"{health.graph['entities']:,} entities, {health.graph['relations']:,} relations"),
                 ("version", health.version),
             ]
         )

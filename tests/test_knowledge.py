@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from r3_lite.embed_models import BundledModel
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, ModelUnavailable
 from r3_lite.extract import Entity, Extraction, Relation
-from r3_lite.graph import TYPES
+from r3_lite.graph import MAX_NAME, TYPES
 from r3_lite.knowledge import Answer
 from r3_lite.render import CEILING
 
@@ -246,6 +247,14 @@ def test_a_walk_reads_from_the_start_and_keeps_the_arrows() -> None:
     assert graph_text.connections(result).splitlines()[1] == (
         "- Ana --[WORKS_FOR]--> Acme <--[WORKS_FOR]-- Bo --[USES]--> Docker"
     )
+
+
+def test_paths_through_endless_names_stay_under_the_ceiling() -> None:
+    names = [str(n) * MAX_NAME for n in range(6)]
+    path = tuple((a, "DEPENDS_ON", b) for a, b in pairwise(names))
+    result = graph_text.connections_of(Answer(names[0], names[5], 30, (path,) * 10, {}), 5)
+    assert len(result.paths) == 10
+    assert len(json.dumps(result.model_dump(by_alias=True))) + len(graph_text.connections(result)) <= CEILING
 
 
 async def _answers(folder: Path) -> None:
