@@ -47,7 +47,14 @@ def fit(memories: Sequence[M]) -> tuple[list[M], bool]:
     Where they have not, long texts are shortened and end in "…", large metadata keeps small values only, and
     either is marked by `_truncated` in the metadata. At least one memory is returned.
     """
+    if sum(map(_at_most, memories)) <= CEILING - FRAME:
+        return list(memories), False
     return _fit(memories, _block, _shortened)
+
+
+def _at_most(memory: Memory) -> int:
+    """Return a length that a memory surely stays under, without writing it out: JSON takes 6 characters for one."""
+    return 6 * (_COPIES * len(memory.content) + 2 * len(str(memory.metadata))) + _OVERHEAD
 
 
 def fit_versions(versions: Sequence[HistoryEntry]) -> tuple[list[HistoryEntry], bool]:
