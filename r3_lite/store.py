@@ -27,7 +27,7 @@ _COLUMNS = (
     "m.seq, m.id, m.user_id, m.content, m.metadata, m.priority, m.hash, m.created_at, m.updated_at, m.author, m.session"
 )
 # Near matches that are compared word by word, and of a long text the words that are looked up.
-_MAX_NEAR = 20
+_MAX_NEAR = 50
 _MAX_NEAR_WORDS = 16
 _MAX_SIMILAR = 5
 # Characters of a text up to which it is compared word by word; a long document is only ever the same or another.
@@ -152,7 +152,7 @@ def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tup
     """Return the user's memories with word Jaccard >= 0.6 to the text, best first, at most 5.
 
     Candidates come from the keyword index by prefix filtering (complete for texts of up to 16 chosen words and
-    20 candidates), the comparison is exact. Texts of more than 20,000 characters are like no other.
+    50 candidates), the comparison is exact. Texts of more than 20,000 characters are like no other.
     """
     if len(content) > _MAX_NEAR_LENGTH:
         return ()
