@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 BATCH = 64
 # How often a process looks for jobs that other processes left; its own adds wake it at once.
 POLL_SECONDS = 0.25
+# How long it lets the calls that follow an add go first.
+SETTLE_SECONDS = 0.1
 # A model that is missing may be put in place while the server runs.
 RELOAD_SECONDS = 60.0
 
@@ -138,7 +140,9 @@ class Indexer:
     def _run(self) -> None:
         waited_for_model = 0.0
         while not self._stop.is_set():
-            self._wake.wait(POLL_SECONDS)
+            if self._wake.wait(POLL_SECONDS):
+                # An assistant often calls again at once: its next answer comes before the index.
+                self._stop.wait(SETTLE_SECONDS)
             self._wake.clear()
             if self._stop.is_set():
                 break
