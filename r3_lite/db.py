@@ -188,7 +188,12 @@ class Database:
         connection: apsw.Connection | None = getattr(self._local, "connection", None)
         if connection is not None:
             with contextlib.suppress(apsw.Error):
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                # Another thread may be writing or reading for a moment; then part of the log stays.
+                for _ in range(10):
+                    _, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").get
+                    if logged == moved:
+                        break
+                    time.sleep(0.05)
             connection.close()
             self._local.connection = None
 
