@@ -39,22 +39,6 @@ from r3_lite.relation_patterns import CONSTRUCTIONS, FAMILIES, NOUNS_OF, TOGETHE
 
 Found = tuple[int, str, int]  # index of the source span, type, index of the target span
 
-RELATION_TYPES = (
-    "WORKS_FOR",
-    "MANAGES",
-    "LEADS",
-    "REPORTS_TO",
-    "USES",
-    "BUILT_WITH",
-    "OWNS",
-    "LOCATED_IN",
-    "PART_OF",
-    "KNOWS",
-    "DEPENDS_ON",
-    "INTEGRATES_WITH",
-    "RELATED_TO",
-)
-
 _LETTERS = {
     "people": "P",
     "organizations": "O",
