@@ -8,19 +8,20 @@ from typing import Any, Literal
 
 import apsw
 
-from r3_lite import jobs, search, store, transfer, vectors
+from r3_lite import history, jobs, search, store, transfer, vectors
 from r3_lite.cache import SearchCache
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error
 from r3_lite.extractor import Extractor
 from r3_lite.filters import Clause, compile_filter
+from r3_lite.history import Version
 from r3_lite.indexer import Indexer
 from r3_lite.limits import MAX_QUERY, check_content, check_metadata, check_user_id
 from r3_lite.query import parse_query
 from r3_lite.retrieval import gather
 from r3_lite.settings import Settings
-from r3_lite.store import Added, NewMemory, Record, Version
+from r3_lite.store import Added, NewMemory, Record
 from r3_lite.transfer import Tally
 
 # How long an add that shall wait for its vector waits for the model to load.
@@ -225,7 +226,7 @@ class Engine:
     def history(self, user_id: str | None, memory_id: str, limit: int) -> tuple[int, list[Version]]:
         """Return how many versions a memory has, deleted or not, and its newest `limit`, oldest first."""
         with self.database.read() as connection:
-            return store.history(connection, self.user(user_id), memory_id, limit)
+            return history.versions(connection, self.user(user_id), memory_id, limit)
 
     def import_file(
         self,

@@ -5,8 +5,9 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from r3_lite.history import Version
 from r3_lite.jobs import JobState
-from r3_lite.store import Record, Version
+from r3_lite.store import Record
 from r3_lite.transfer import MAX_ERRORS_SHOWN, Tally
 
 

@@ -12,7 +12,7 @@ from r3_lite.extract import entity_key, names_in
 from r3_lite.filters import Clause
 from r3_lite.query import Query
 from r3_lite.search import Candidates
-from r3_lite.text import has_forms
+from r3_lite.text import has_forms, match_any
 
 # A query's word that so many memories hold says enough as it stands; of a rarer one its other forms are looked up.
 FREQUENT = 5
@@ -106,15 +106,15 @@ def _by_keyword(connection: apsw.Connection, query: Query, user_id: str, where: 
 
     A memory that holds a word in another form never earns more by it than one that holds the word itself.
     """
-    bm25 = store.keyword_matches(connection, store.match_any(query.terms), user_id, size, where)
+    bm25 = store.keyword_matches(connection, match_any(query.terms), user_id, size, where)
     for term in query.terms:
         if not has_forms(term) or not store.is_rare(connection, term, user_id, FREQUENT):
             continue
         forms = wordforms.other_forms(connection, user_id, term)
         if not forms:
             continue
-        exact = store.keyword_matches(connection, store.match_any([term]), user_id, FREQUENT, where)
-        others = store.keyword_matches(connection, store.match_any(forms), user_id, size, where)
+        exact = store.keyword_matches(connection, match_any([term]), user_id, FREQUENT, where)
+        others = store.keyword_matches(connection, match_any(forms), user_id, size, where)
         best = max(others.values(), default=0.0)
         ceiling = min(best, *exact.values()) if exact else best
         for seq, score in others.items():

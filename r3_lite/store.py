@@ -1,4 +1,4 @@
-"""Memories and their history in the file: every statement on them, and the keyword index.
+"""Memories in the file: every statement on them, and the keyword index.
 
 All functions take a connection inside a transaction of `Database.read()` or `Database.write()`; the ones that
 change something say so. The keyword index, the counts, the generations and the jobs follow by triggers.
@@ -7,31 +7,23 @@ change something say so. The keyword index, the counts, the generations and the 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
-from r3_lite import wordforms
-from r3_lite.clock import ID_PATTERN, new_id, now_text
-from r3_lite.dedupe import NEAR_MATCH, SIMILAR, required_overlap, same_meaning, share
-from r3_lite.errors import MemoryNotFound
+from r3_lite import history, wordforms
+from r3_lite.clock import new_id, now_text
+from r3_lite.dedupe import NEAR_MATCH, same_meaning
 from r3_lite.filters import Clause
-from r3_lite.text import folded, space_out, text_hash, word_set, words
+from r3_lite.similar import Similar, find_similar
+from r3_lite.text import match_any, space_out, text_hash
 from r3_lite.vectors import remove_vectors, remove_vectors_of_user
-
-Action = Literal["created", "updated", "deleted", "restored", "merged"]
 
 EVERYTHING: Clause = ("1", [])
 
 _COLUMNS = (
     "m.seq, m.id, m.user_id, m.content, m.metadata, m.priority, m.hash, m.created_at, m.updated_at, m.author, m.session"
 )
-# Near matches that are compared word by word, and of a long text the words that are looked up.
-_MAX_NEAR = 50
-_MAX_NEAR_WORDS = 16
-_MAX_SIMILAR = 5
-# Characters of a text up to which it is compared word by word; a long document is only ever the same or another.
-_MAX_NEAR_LENGTH = 20_000
 
 
 class Record(NamedTuple):
@@ -71,15 +63,6 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
-    """A stored memory that shares many words with another text; `score` is their word Jaccard, 0 to 1."""
-
-    id: str
-    content: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
 class Added:
     """What an add came to: a new memory, or the id of the one that already says it."""
 
@@ -87,18 +70,6 @@ class Added:
     id: str
     duplicate: bool
     similar: tuple[Similar, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One entry of a memory's history: its state after `action`."""
-
-    version: int
-    action: Action
-    content: str
-    metadata: dict[str, Any]
-    priority: str
-    timestamp: str
 
 
 def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: bool = True, near: bool = True) -> Added:
@@ -144,39 +115,8 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
     )
     seq = connection.last_insert_rowid()
     wordforms.learn(connection, new.user_id, new.content)
-    _record(connection, "created", seq=seq)
+    history.append(connection, "created", seq=seq)
     return Added(seq, memory_id, duplicate=False, similar=similar)
-
-
-def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tuple[Similar, ...]:
-    """Return the user's memories with word Jaccard >= 0.6 to the text, best first, at most 5.
-
-    Candidates come from the keyword index by prefix filtering (complete for texts of up to 16 chosen words and
-    50 candidates), the comparison is exact. Texts of more than 20,000 characters are like no other.
-    """
-    if len(content) > _MAX_NEAR_LENGTH:
-        return ()
-    ours = word_set(content)
-    chosen = required_overlap(ours, SIMILAR)[:_MAX_NEAR_WORDS]
-    if not chosen:
-        return ()
-    # The index knows words as they were written: "straße", not "strasse".
-    written = {word.lower() for word in words(f"{content} {space_out(content)}")}
-    chosen += [word for word in written.difference(chosen) if folded(word) in chosen]
-    rows = connection.execute(
-        """SELECT m.id, m.content FROM words JOIN memories AS m ON m.seq = words.rowid
-           WHERE words MATCH ? AND m.user_id = ? AND length(m.content) <= ? ORDER BY words.rank LIMIT ?""",
-        (match_any(chosen, column="{content spaced}"), user_id, _MAX_NEAR_LENGTH, _MAX_NEAR),
-    )
-    scored = [Similar(memory_id, text, share(ours, word_set(text))) for memory_id, text in rows]
-    near = sorted((s for s in scored if s.score >= SIMILAR), key=lambda s: (-s.score, s.id))
-    return tuple(near[:_MAX_SIMILAR])
-
-
-def match_any(terms: Iterable[str], column: str = "") -> str:
-    """Return the FTS5 expression that matches any of the terms. Each is quoted: no character is syntax."""
-    quoted = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
-    return f"{column} : ({quoted})" if column else quoted
 
 
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
@@ -185,7 +125,7 @@ def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     possible = memory_id.isprintable()
     rows = list(_records(connection, "m.id = ? AND m.user_id = ?", (memory_id, user_id))) if possible else []
     if not rows:
-        raise not_found(memory_id)
+        raise history.not_found(memory_id)
     return rows[0]
 
 
@@ -257,14 +197,14 @@ def update(
     )
     if text != old.content:
         wordforms.learn(connection, user_id, text)
-    _record(connection, "updated", seq=old.seq)
+    history.append(connection, "updated", seq=old.seq)
     return find(connection, user_id, memory_id)
 
 
 def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     """Remove one memory of the user and return what it was. Its history stays. Writes."""
     record = find(connection, user_id, memory_id)
-    _record(connection, "deleted", seq=record.seq)
+    history.append(connection, "deleted", seq=record.seq)
     remove_vectors(connection, record.seq)
     connection.execute("DELETE FROM memories WHERE seq = ?", (record.seq,))
     return record
@@ -272,7 +212,7 @@ def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
 
 def delete_all(connection: apsw.Connection, user_id: str) -> int:
     """Remove all memories of one user and return how many. Their histories stay. Writes."""
-    _record(connection, "deleted", user_id=user_id)
+    history.append(connection, "deleted", user_id=user_id)
     remove_vectors_of_user(connection, user_id)
     connection.execute("DELETE FROM memories WHERE user_id = ?", (user_id,))
     return connection.changes()
@@ -341,39 +281,6 @@ def written_by(connection: apsw.Connection, author: str, seqs: Collection[int]) 
     return {seq for (seq,) in rows}
 
 
-def history(connection: apsw.Connection, user_id: str, memory_id: str, limit: int) -> tuple[int, list[Version]]:
-    """Return how many versions a memory of the user has, and its newest `limit` in order, deleted or not.
-
-    Raises MemoryNotFound for an id without history.
-    """
-    total = 0
-    if memory_id.isprintable():
-        total = connection.execute(
-            "SELECT count(*) FROM history WHERE memory_id = ? AND user_id = ?", (memory_id, user_id)
-        ).get
-    if not total:
-        raise not_found(memory_id)
-    rows = connection.execute(
-        """SELECT version, action, content, metadata, priority, timestamp FROM history
-           WHERE memory_id = ? AND user_id = ? ORDER BY version DESC LIMIT ?""",
-        (memory_id, user_id, limit),
-    ).fetchall()
-    return total, [Version(v, a, c, json.loads(m), p, t) for v, a, c, m, p, t in reversed(rows)]
-
-
-def owner(connection: apsw.Connection, memory_id: str) -> tuple[str, bool] | None:
-    """Return whose an id is, whoever that may be, and whether the memory is still there; None for a free id.
-
-    For imports only: the id of a deleted memory stays its owner's, for its history does.
-    """
-    found: tuple[str, int] | None = connection.execute(
-        """SELECT user_id, 1 FROM memories WHERE id = ?1
-           UNION ALL SELECT user_id, 0 FROM history WHERE memory_id = ?1 LIMIT 1""",
-        (memory_id,),
-    ).get
-    return (found[0], bool(found[1])) if found else None
-
-
 def count(connection: apsw.Connection, user_id: str) -> int:
     """Return how many memories the user has."""
     return connection.execute("SELECT memories FROM users WHERE user_id = ?", (user_id,)).get or 0
@@ -423,18 +330,6 @@ def rebuild_keyword_index(connection: apsw.Connection) -> None:
     connection.execute("UPDATE users SET generation = generation + 1")
 
 
-def not_found(memory_id: str) -> MemoryNotFound:
-    """Return the error for an id that is unknown to this user; a malformed one is told apart."""
-    if ID_PATTERN.fullmatch(memory_id):
-        return MemoryNotFound(
-            "No memory with this id for this user. Find the right id with search_memory or get_all_memories."
-        )
-    return MemoryNotFound(
-        "This is not a whole memory id; ids look like mem_ and 23 characters. "
-        "Copy the full id from search_memory or get_all_memories."
-    )
-
-
 def _records(
     connection: apsw.Connection, where: str, parameters: Iterable[Any], columns: str = _COLUMNS
 ) -> Iterable[Record]:
@@ -449,18 +344,6 @@ def _next_copy(connection: apsw.Connection, user_id: str, digest: str) -> int:
             "SELECT coalesce(max(copy) + 1, 0) FROM memories WHERE user_id = ? AND hash = ?",
             (user_id, digest),
         ).get
-    )
-
-
-def _record(connection: apsw.Connection, action: Action, *, seq: int | None = None, user_id: str = "") -> None:
-    """Append the present state of one memory, or of all of a user, to their histories."""
-    where = "m.user_id = ?" if seq is None else "m.seq = ?"
-    connection.execute(
-        f"""INSERT INTO history (memory_id, version, user_id, action, content, metadata, priority, timestamp)
-            SELECT m.id, (SELECT coalesce(max(version), 0) + 1 FROM history WHERE memory_id = m.id),
-                   m.user_id, ?, m.content, m.metadata, m.priority, max(m.updated_at, ?)
-            FROM memories AS m WHERE {where}""",
-        (action, now_text() if action == "deleted" else "", user_id if seq is None else seq),
     )
 
 

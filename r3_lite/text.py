@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 # Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
@@ -227,3 +228,9 @@ _DENIAL = re.compile(
     r"не|нет|нельзя|никогда|без)\b|n't\b"
 )
 _END = re.compile(r"([^\W_]+)([.!…。！]+)$")
+
+
+def match_any(terms: Iterable[str], column: str = "") -> str:
+    """Return the FTS5 expression that matches any of the terms. Each is quoted: no character is syntax."""
+    quoted = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+    return f"{column} : ({quoted})" if column else quoted

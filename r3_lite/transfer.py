@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from r3_lite import store
+from r3_lite import history, store
 from r3_lite.clock import ID_PATTERN, now_text, parse_time, to_text
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters
@@ -90,7 +90,7 @@ def import_items(
     for start in range(0, len(valid), batch_size):
         with database.write() as connection:
             for index, new in valid[start : start + batch_size]:
-                owner, live = (store.owner(connection, new.id) if new.id else None) or (user_id, False)
+                owner, live = (history.owner(connection, new.id) if new.id else None) or (user_id, False)
                 if owner == user_id and live:
                     _count_known(tally, index, store.find(connection, user_id, str(new.id)).content == new.content)
                     continue

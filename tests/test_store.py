@@ -14,13 +14,15 @@ from conftest import DIMENSION, plans, tiny_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r3_lite import jobs, store, vectors
+from r3_lite import history, jobs, store, vectors
 from r3_lite.clock import new_id
 from r3_lite.db import Database
 from r3_lite.errors import MemoryNotFound
 from r3_lite.filters import compile_filter
-from r3_lite.store import Added, NewMemory, Record, Version
-from r3_lite.text import query_terms, text_hash
+from r3_lite.history import Version
+from r3_lite.similar import find_similar
+from r3_lite.store import Added, NewMemory, Record
+from r3_lite.text import match_any, query_terms, text_hash
 
 ALICE, BOB = "alice", "bob"
 
@@ -43,7 +45,7 @@ def insert(connection: apsw.Connection, content: str, user_id: str = ALICE, **mo
 
 def hits(connection: apsw.Connection, query: str, user_id: str = ALICE) -> list[str]:
     """The contents that the keyword index finds for a query, best first."""
-    found = store.keyword_matches(connection, store.match_any(query_terms(query)), user_id, 100)
+    found = store.keyword_matches(connection, match_any(query_terms(query)), user_id, 100)
     records = store.fetch(connection, found)
     return [records[seq].content for seq in found]
 
@@ -138,7 +140,7 @@ def test_a_text_that_was_deleted_can_be_stored_again(connection: apsw.Connection
     assert not second.duplicate
     assert second.id != first
     assert hits(connection, "fact") == ["a fact"]
-    assert [v.action for v in store.history(connection, ALICE, first, 9)[1]] == ["created", "deleted"]
+    assert [v.action for v in history.versions(connection, ALICE, first, 9)[1]] == ["created", "deleted"]
 
 
 def test_a_text_that_was_changed_can_be_stored_again(connection: apsw.Connection) -> None:
@@ -175,7 +177,7 @@ def test_near_texts_are_found_as_brute_force_finds_them(connection: apsw.Connect
             key=lambda pair: (-pair[0], pair[1]),
         )
         expected = [(i, score) for score, i in scores if score >= 0.6][:5]
-        assert [(s.id, s.score) for s in store.find_similar(connection, ALICE, text)] == expected
+        assert [(s.id, s.score) for s in find_similar(connection, ALICE, text)] == expected
 
 
 def test_a_long_document_is_only_ever_the_same_or_another(connection: apsw.Connection) -> None:
@@ -210,7 +212,7 @@ def test_an_id_that_is_none_is_told_so(connection: apsw.Connection, memory_id: s
     with pytest.raises(MemoryNotFound):
         store.update(connection, ALICE, memory_id, content="b")
     with pytest.raises(MemoryNotFound):
-        store.history(connection, ALICE, memory_id, 9)
+        history.versions(connection, ALICE, memory_id, 9)
 
 
 def test_another_users_id_is_as_unknown_as_any(connection: apsw.Connection) -> None:
@@ -221,7 +223,7 @@ def test_another_users_id_is_as_unknown_as_any(connection: apsw.Connection) -> N
             lambda i: store.find(connection, BOB, i),
             lambda i: store.update(connection, BOB, i, content="mine"),
             lambda i: store.delete(connection, BOB, i),
-            lambda i: store.history(connection, BOB, i, 9),
+            lambda i: history.versions(connection, BOB, i, 9),
         ):
             with pytest.raises(MemoryNotFound) as caught:
                 call(memory_id)
@@ -262,7 +264,7 @@ def test_an_update_that_changes_nothing_leaves_no_trace(connection: apsw.Connect
     before = store.find(connection, ALICE, memory_id), store.generation(connection, ALICE)
     store.update(connection, ALICE, memory_id, content="text", metadata={"a": 1, "gone": None}, priority="low")
     assert (store.find(connection, ALICE, memory_id), store.generation(connection, ALICE)) == before
-    assert store.history(connection, ALICE, memory_id, 9)[0] == 1
+    assert history.versions(connection, ALICE, memory_id, 9)[0] == 1
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, True), (0, False), (1, 1.0), ([1], [True]), (None, False), ("", None)])
@@ -305,7 +307,7 @@ def test_parallel_updates_of_one_memory_all_take_effect(database: Database) -> N
         list(pool.map(update, range(40)))
     with database.read() as connection:
         assert store.find(connection, ALICE, memory_id).metadata == {f"k{n}": n for n in range(40)}
-        assert store.history(connection, ALICE, memory_id, 100)[0] == 41
+        assert history.versions(connection, ALICE, memory_id, 100)[0] == 41
 
 
 # Deleting and history
@@ -330,7 +332,7 @@ def test_all_memories_of_one_user_go_and_those_of_others_stay(connection: apsw.C
     assert store.delete_all(connection, ALICE) == 150
     assert (contents(connection), hits(connection, "hers"), store.count(connection, ALICE)) == ([], [], 0)
     assert (len(contents(connection, BOB)), len(hits(connection, "his", BOB))) == (50, 50)
-    assert [v.action for v in store.history(connection, ALICE, ids[7], 9)[1]] == ["created", "deleted"]
+    assert [v.action for v in history.versions(connection, ALICE, ids[7], 9)[1]] == ["created", "deleted"]
     assert store.delete_all(connection, ALICE) == 0
 
 
@@ -339,7 +341,7 @@ def test_history_tells_every_state_in_order(connection: apsw.Connection) -> None
     store.update(connection, ALICE, memory_id, content="two")
     store.update(connection, ALICE, memory_id, metadata={"n": 2}, priority="high")
     store.delete(connection, ALICE, memory_id)
-    total, versions = store.history(connection, ALICE, memory_id, 100)
+    total, versions = history.versions(connection, ALICE, memory_id, 100)
     assert total == 4
     assert [(v.version, v.action, v.content, v.metadata, v.priority) for v in versions] == [
         (1, "created", "one", {"n": 1}, "low"),
@@ -355,7 +357,7 @@ def test_history_shows_the_newest_versions_oldest_first(connection: apsw.Connect
     memory_id = add(connection, "0")
     for n in range(1, 6):
         store.update(connection, ALICE, memory_id, content=str(n))
-    total, versions = store.history(connection, ALICE, memory_id, 2)
+    total, versions = history.versions(connection, ALICE, memory_id, 2)
     assert (total, [v.content for v in versions]) == (6, ["4", "5"])
 
 
@@ -364,15 +366,15 @@ def test_history_times_ascend_for_a_memory_from_the_future(connection: apsw.Conn
     memory_id = add(connection, "one", created_at=later)
     store.update(connection, ALICE, memory_id, content="two")
     store.delete(connection, ALICE, memory_id)
-    assert [v.timestamp for v in store.history(connection, ALICE, memory_id, 9)[1]] == [later] * 3
+    assert [v.timestamp for v in history.versions(connection, ALICE, memory_id, 9)[1]] == [later] * 3
 
 
 def test_the_id_of_a_deleted_memory_stays_its_owners(connection: apsw.Connection) -> None:
     memory_id = add(connection, "a fact")
-    assert store.owner(connection, memory_id) == (ALICE, True)
+    assert history.owner(connection, memory_id) == (ALICE, True)
     store.delete(connection, ALICE, memory_id)
-    assert store.owner(connection, memory_id) == (ALICE, False)
-    assert store.owner(connection, new_id()) is None
+    assert history.owner(connection, memory_id) == (ALICE, False)
+    assert history.owner(connection, new_id()) is None
 
 
 # Listing
@@ -405,7 +407,7 @@ def test_filters_and_users_restrict_keyword_matches_before_the_cut(connection: a
         add(connection, f"tea tea tea {n}", BOB, near=False)
         add(connection, f"tea tea {n}", metadata={"topic": "other"}, near=False)
     add(connection, "a long note that says tea once among very many other words", metadata={"topic": "mine"})
-    found = store.keyword_matches(connection, store.match_any(["tea"]), ALICE, 5, compile_filter({"topic": "mine"}))
+    found = store.keyword_matches(connection, match_any(["tea"]), ALICE, 5, compile_filter({"topic": "mine"}))
     assert [r.metadata for r in store.fetch(connection, found).values()] == [{"topic": "mine"}]
     assert all(score > 0 for score in found.values())
 
@@ -440,7 +442,7 @@ def test_no_query_is_syntax(query: str) -> None:
     with FUZZ.read() as connection:
         terms = query_terms(query)
         if terms:
-            store.keyword_matches(connection, store.match_any(terms), ALICE, 5)
+            store.keyword_matches(connection, match_any(terms), ALICE, 5)
 
 
 FUZZ = Database(None)
@@ -741,10 +743,10 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: store.page(c, ALICE, 10, 0, FILTER),
         lambda c, m: store.keyword_matches(c, '"tea"', ALICE, 10),
         lambda c, m: store.keyword_matches(c, '"tea"', ALICE, 10, FILTER),
-        lambda c, m: store.find_similar(c, ALICE, "cat and dog drink tea"),
+        lambda c, m: find_similar(c, ALICE, "cat and dog drink tea"),
         lambda c, m: store.authors(c, ALICE),
-        lambda c, m: store.history(c, ALICE, m.id, 10),
-        lambda c, m: store.owner(c, m.id),
+        lambda c, m: history.versions(c, ALICE, m.id, 10),
+        lambda c, m: history.owner(c, m.id),
         lambda c, m: store.neighbours(c, [m.seq]),
         lambda c, m: store.count(c, ALICE),
         lambda c, m: store.generation(c, ALICE),

@@ -9,11 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from r3_lite.db import load_migrations
-from r3_lite.store import match_any
 from r3_lite.text import (
     STOP_WORDS,
     bare,
     has_forms,
+    match_any,
     normalised,
     plain_spelling,
     query_terms,

@@ -16,7 +16,7 @@ from conftest import without_root_powers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r3_lite import store, transfer
+from r3_lite import history, store, transfer
 from r3_lite.clock import ID_PATTERN
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters, R3Error
@@ -401,7 +401,7 @@ def test_an_id_of_another_user_is_replaced_and_his_memory_left_alone(database: D
     assert his.id != "a"
     assert [record.content for record in stored(database)] == ([] if deleted else ["hers"])
     with database.read() as connection:
-        assert [v.content for v in store.history(connection, ALICE, "a", 9)[1]] == ["hers"] * (2 if deleted else 1)
+        assert [v.content for v in history.versions(connection, ALICE, "a", 9)[1]] == ["hers"] * (2 if deleted else 1)
     assert run(database, [{"id": "a", "memory": "his"}], BOB).duplicates == 1
 
 
@@ -411,7 +411,7 @@ def test_a_deleted_memory_can_be_imported_again_under_its_id(database: Database)
         store.delete(connection, ALICE, "a")
     assert run(database, [{"id": "a", "memory": "one"}]).imported == 1
     with database.read() as connection:
-        actions = [v.action for v in store.history(connection, ALICE, "a", 9)[1]]
+        actions = [v.action for v in history.versions(connection, ALICE, "a", 9)[1]]
     assert actions == ["created", "deleted", "created"]
 
 

@@ -1,0 +1,76 @@
+"""The tools on the store as a whole: bringing memories in, and how work and health stand."""
+
+from typing import Annotated, Literal
+
+from anyio import from_thread
+from fastmcp import Context
+from fastmcp.dependencies import CurrentContext, Depends
+from pydantic import Field
+
+from r3_lite import arguments, models, render
+from r3_lite.arguments import OMITTED, UserId, null_means, published, whole
+from r3_lite.engine import Engine
+from r3_lite.errors import InvalidParameters
+from r3_lite.serving import current_engine, tool
+
+
+@tool(render.imported, open_world=True)
+def import_memories(
+    *,
+    source: Annotated[Literal["json_file", "mem0_api"], Field(description="Where they come from.")],
+    file_path: Annotated[
+        arguments.OptionalText, OMITTED, published("string", "Absolute path of a JSON or JSON Lines file.")
+    ],
+    api_key: Annotated[arguments.OptionalText, OMITTED, published("string", "For mem0_api.")],
+    user_id: UserId,
+    batch_size: Annotated[int, whole(10, 200), null_means(50)] = 50,
+    priority: Annotated[arguments.PriorityOr, null_means("high")] = "high",
+    skip_duplicates: Annotated[bool, null_means(True)] = True,
+    engine: Engine = Depends(current_engine),
+    context: Context = CurrentContext(),
+) -> models.ImportResult:
+    """Bring memories in from a file of another program or an export: a list of objects with memory, content or
+    text, and optionally id, metadata, created_at. Running it again changes nothing. Returns how many were
+    imported, were known already or failed, and why."""
+    if source == "mem0_api":
+        raise InvalidParameters(
+            "This version imports files only. Export from Mem0 to JSON, then use source json_file with file_path."
+        )
+    if not file_path:
+        raise InvalidParameters("file_path is missing. Give the absolute path of a JSON or JSON Lines file.")
+
+    def report(done: int, total: int) -> None:
+        from_thread.run(context.report_progress, done, total)
+
+    tally = engine.import_file(
+        user_id,
+        file_path,
+        priority=priority,
+        skip_duplicates=skip_duplicates,
+        batch_size=batch_size,
+        progress=report,
+    )
+    return models.ImportResult.of(tally)
+
+
+@tool(render.synced, read_only=True, idempotent=True)
+def sync_status(engine: Engine = Depends(current_engine)) -> models.SyncStatus:
+    """Tell whether all stored memories are indexed for search by meaning, and which are still waiting or failed.
+    Use it after a large import, or when a new memory is not found. Changes nothing."""
+    counts, jobs = engine.pending()
+    waiting = counts["pending"] + counts["failed"]
+    return models.SyncStatus(
+        pending=counts["pending"],
+        failed=counts["failed"],
+        jobs=[models.JobStatus.of(job) for job in jobs],
+        message=f"{waiting} operations pending" if waiting else "All operations complete",
+    )
+
+
+@tool(render.healthy, read_only=True, idempotent=True)
+def health_check(engine: Engine = Depends(current_engine)) -> models.Health:
+    """Examine the memory itself: file, indexes, embedding model, counts and version, each measured now. Use it
+    when something seems wrong; the answer names the next step. Changes nothing."""
+    from r3_lite.health import measure
+
+    return measure(engine)
