@@ -72,12 +72,19 @@ class Added:
     similar: tuple[Similar, ...] = ()
 
 
-def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: bool = True, near: bool = True) -> Added:
+def insert(
+    connection: apsw.Connection,
+    new: NewMemory,
+    *,
+    check_duplicates: bool = True,
+    near: bool = True,
+    action: history.Action = "created",
+) -> Added:
     """Store a memory, or return the one of the same user that already says the same. Writes.
 
     The same text after normalisation is the same memory. So is a near match (word Jaccard >= 0.85) whose
     difference cannot change the meaning. Other near matches are returned as `similar` beside the new memory.
-    Without `near` only the same text counts, and nothing is looked up.
+    Without `near` only the same text counts, and nothing is looked up. `action` is what its history calls it.
     """
     digest = text_hash(new.content)
     similar: tuple[Similar, ...] = ()
@@ -115,8 +122,18 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
     )
     seq = connection.last_insert_rowid()
     wordforms.learn(connection, new.user_id, new.content)
-    history.append(connection, "created", seq=seq)
+    history.append(connection, action, seq=seq)
     return Added(seq, memory_id, duplicate=False, similar=similar)
+
+
+def count_same(connection: apsw.Connection, new: NewMemory) -> int:
+    """Return how many memories of the user have exactly this text and metadata."""
+    return int(
+        connection.execute(
+            "SELECT count(*) FROM memories WHERE user_id = ? AND hash = ? AND content = ? AND metadata = ?",
+            (new.user_id, text_hash(new.content), new.content, _to_json(new.metadata)),
+        ).get
+    )
 
 
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
