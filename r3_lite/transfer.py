@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import apsw
+from typing import TYPE_CHECKING, Any
 
 from r3_lite import formats, history, store
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters
 from r3_lite.formats import Item
 from r3_lite.store import NewMemory
+
+if TYPE_CHECKING:
+    import apsw
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ERRORS_SHOWN = 50
@@ -126,7 +127,7 @@ def _validated(records: Sequence[Any], user_id: str, tally: Tally) -> list[tuple
 
 
 def _store(
-    connection: apsw.Connection,
+    connection: "apsw.Connection",
     tally: Tally,
     index: int,
     new: NewMemory,

@@ -1,15 +1,11 @@
-"""Mem0's interface, spoken by a real server on this machine that can be slow, broken, and lie."""
+"""Mem0's interface: every page, whatever the server does meanwhile."""
 
-import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from mem0_server import Answer, Mem0, Request, memory, pages
 
 from r3_lite import mem0
 from r3_lite.errors import ImportFailed, InvalidParameters, Mem0Failed
@@ -18,111 +14,12 @@ from r3_lite.mem0 import Fetched, fetch
 KEY = "m0-CANARY"
 
 
-@dataclass(frozen=True)
-class Request:
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: Any
-
-    @property
-    def page(self) -> int:
-        return int(self.query.get("page", "1"))
-
-    @property
-    def user(self) -> str | None:
-        filters = (self.body or {}).get("filters", {})
-        return self.query.get("user_id") or filters.get("user_id") or filters["AND"][0]["user_id"]
-
-
-@dataclass
-class Answer:
-    """What the server sends: JSON, or bytes as they are; `length` lies about how many they are."""
-
-    body: Any = None
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    length: int | None = None
-    pause: float = 0.0
-
-
-Behaviour = Callable[[Request], Answer]
-
-
-class Mem0:
-    """A server whose answers a test decides. Knows who asked for what."""
-
-    def __init__(self) -> None:
-        self.requests: list[Request] = []
-        self.behave: Behaviour = lambda request: Answer(status=404)
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self) -> None:
-                parts = urlsplit(self.path)
-                sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-                body = json.loads(sent) if sent else None
-                request = Request(self.command, parts.path, query, dict(self.headers.items()), body)
-                outer.requests.append(request)
-                answer = outer.behave(request)
-                data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-                time.sleep(answer.pause)
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(data) if answer.length is None else answer.length))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_POST = answer
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: Any) -> None:
-                """Say nothing: clients hang up on answers that they will not have."""
-
-        self._server = Quiet(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def paths(self) -> list[str]:
-        return [f"{request.method} {request.path}" for request in self.requests]
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mem0]:
     monkeypatch.setattr(mem0, "FIRST_PAUSE", 0.001)
     server = Mem0()
     yield server
     server.close()
-
-
-def memory(number: int) -> dict[str, Any]:
-    return {"id": f"id-{number}", "memory": f"fact {number}", "metadata": None}
-
-
-def pages(count: int, *, path: str = "/v3/memories/", size: int = 100, **more: Any) -> Behaviour:
-    """Serve so many memories in pages, as the platform does: behind the last one there is nothing."""
-
-    def behave(request: Request) -> Answer:
-        start = (request.page - 1) * size
-        if request.path != path or (start >= count and request.page > 1):
-            return Answer(status=404, body={"detail": "Invalid page."})
-        following = f"https://elsewhere.example/?page={request.page + 1}" if start + size < count else None
-        results = [memory(n) for n in range(start, min(start + size, count))]
-        return Answer({"count": count, "next": following, "previous": None, "results": results, **more})
-
-    return behave
 
 
 def get(server: Mem0, user: str = "alex", key: str | None = KEY, **more: Any) -> Fetched:
@@ -301,7 +198,7 @@ def test_an_answer_that_is_no_list_of_memories_is_an_error(server: Mem0, body: A
 
 
 def test_memories_of_any_kind_are_handed_on_for_their_own_checks(server: Mem0) -> None:
-    odd = [None, 7, "text", [], {"id": 7, "memory": "a"}, {"id": None}]
+    odd: list[Any] = [None, 7, "text", [], {"id": 7, "memory": "a"}, {"id": None}]
     server.behave = lambda request: Answer({"results": odd, "next": None})
     assert get(server).records == odd
 
