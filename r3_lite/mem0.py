@@ -7,6 +7,7 @@ is trusted: addresses in it are never called, redirects never followed, its size
 
 import ipaddress
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,13 +31,14 @@ MAX_PAGES = 50_000
 # Pages one after the other that hold nothing new and still name a next one.
 MAX_IDLE_PAGES = 3
 # Seconds: to connect, between two pieces of an answer, for a whole answer.
-CONNECT_SECONDS, READ_SECONDS, PAGE_SECONDS = 10.0, 30.0, 120.0
+CONNECT_SECONDS, READ_SECONDS, PAGE_SECONDS = 5.0, 30.0, 120.0
 ATTEMPTS = 5
 # Before the second attempt; doubled before each further one, and then any part of it at random.
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 # A longer wait that the server asks for is left to the user.
 LONGEST_ASKED_PAUSE = 60.0
 
+_HOST = re.compile(r"[a-z0-9.:-]+")
 _ABSENT = {404, 405, 410, 501}
 _PASSING = {408, 425, 429}
 # The platform leaves out what belongs to a run, an agent or an app as well, unless it is asked for.
@@ -304,7 +306,11 @@ def _address(base_url: str) -> tuple[str, bool]:
     except ValueError:
         parts, host = urlsplit(""), ""
     local = host == "localhost" or _is_loopback(host)
-    whole = host and parts.scheme in ("https", "http") and not (parts.query or parts.fragment or "@" in parts.netloc)
+    whole = (
+        _HOST.fullmatch(host)
+        and parts.scheme in ("https", "http")
+        and not (parts.query or parts.fragment or "@" in parts.netloc)
+    )
     if not whole or (parts.scheme == "http" and not local):
         raise InvalidParameters(
             "MEM0_BASE_URL must be an https address without query or password; http is for this machine alone."

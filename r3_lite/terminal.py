@@ -111,7 +111,7 @@ def progress() -> Iterator[Callable[[str, int, int | None], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     hidden = sys.stderr is None or not sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
-        task = bar.add_task("")
+        task = bar.add_task("", total=None)
         yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)
 
 

@@ -1,5 +1,6 @@
 """The r3-lite command as people and clients start it: on real files, mostly as a process of its own."""
 
+import contextlib
 import json
 import os
 import re
@@ -276,6 +277,27 @@ def test_an_import_that_is_interrupted_says_what_is_in_and_goes_on_later(tmp_pat
     assert "It was stopped" in first["message"]
     again = json.loads(process("import", str(path), "--json", folder=tmp_path).stdout)
     assert (again["duplicates"], again["imported"]) == (first["imported"], first["skipped"])
+
+
+def test_a_bar_shows_on_a_terminal_and_only_the_result_on_standard_output(tmp_path: Path) -> None:
+    import pty
+
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([f"fact {n}" for n in range(300)]))
+    screen, terminal_end = pty.openpty()
+    command = [sys.executable, "-m", "r3_lite", "import", str(path), "--json"]
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=terminal_end) as running:
+        os.close(terminal_end)
+        drawn = b""
+        # The end of a pseudo-terminal is an error on Linux.
+        with contextlib.suppress(OSError):
+            while piece := os.read(screen, 4096):
+                drawn += piece
+        out, _ = running.communicate()
+    os.close(screen)
+    assert json.loads(out)["imported"] == 300
+    assert b"importing" in drawn
+    assert b"300/300" in drawn
 
 
 def wal(database: Path) -> int:

@@ -324,7 +324,7 @@ def test_nobody_there_is_an_error(server: Mem0) -> None:
     [
         "http://api.mem0.ai", "http://10.0.0.7:8000", "http://localhost.example", "ftp://localhost", "file:///etc/passwd",
         "api.mem0.ai", "", "https://", "https://name:CANARY@api.mem0.ai", "https://api.mem0.ai?x=1",
-        "https://api.mem0.ai#x", "https://api.mem0.ai:port", "https://[::1", "http://127.0.0.1.example",
+        "https://api.mem0.ai#x", "https://api.mem0.ai:port", "https://[::1", "https://a b", "https://exämple.org", "http://127.0.0.1.example",
     ],
 )  # fmt: skip
 def test_only_https_or_this_machine_is_spoken_to(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
