@@ -7,6 +7,7 @@ change something say so. The keyword index, the counts, the generations and the 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import apsw
@@ -14,16 +15,17 @@ import apsw
 from r3_lite import history, wordforms
 from r3_lite.clock import new_id, now_text
 from r3_lite.dedupe import NEAR_MATCH, same_meaning
-from r3_lite.filters import Clause
+from r3_lite.filters import EVERYTHING, Clause
+from r3_lite.scope import Scope
 from r3_lite.similar import Similar, find_similar
 from r3_lite.text import match_any, space_out, text_hash
-from r3_lite.vectors import remove_vectors, remove_vectors_of_user
-
-EVERYTHING: Clause = ("1", [])
 
 _COLUMNS = (
     "m.seq, m.id, m.user_id, m.content, m.metadata, m.priority, m.hash, m.created_at, m.updated_at, m.author, m.session"
 )
+
+# Keyword matches that are looked up at once to see whether they are the user's and pass the filter.
+_LARGEST_BLOCK = 2_000
 
 
 class Record(NamedTuple):
@@ -179,8 +181,6 @@ def update(
     copy = connection.execute("SELECT copy FROM memories WHERE seq = ?", (old.seq,)).get
     if digest != old.hash:
         copy = _next_copy(connection, user_id, digest)
-    if text != old.content:
-        remove_vectors(connection, old.seq)
     connection.execute(
         """UPDATE memories SET content = ?, metadata = ?, priority = ?, hash = ?, copy = ?, updated_at = ?, spaced = ?
            WHERE seq = ?""",
@@ -205,7 +205,6 @@ def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     """Remove one memory of the user and return what it was. Its history stays. Writes."""
     record = find(connection, user_id, memory_id)
     history.append(connection, "deleted", seq=record.seq)
-    remove_vectors(connection, record.seq)
     connection.execute("DELETE FROM memories WHERE seq = ?", (record.seq,))
     return record
 
@@ -213,7 +212,6 @@ def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
 def delete_all(connection: apsw.Connection, user_id: str) -> int:
     """Remove all memories of one user and return how many. Their histories stay. Writes."""
     history.append(connection, "deleted", user_id=user_id)
-    remove_vectors_of_user(connection, user_id)
     connection.execute("DELETE FROM memories WHERE user_id = ?", (user_id,))
     return connection.changes()
 
@@ -226,36 +224,59 @@ def page(
         total = count(connection, user_id)
     else:
         total = connection.execute(
-            f"SELECT count(*) FROM memories AS m WHERE m.user_id = ? AND {where[0]}", (user_id, *where[1])
+            f"SELECT count(*) FROM memories AS m WHERE {'+' if where.indexed else ''}m.user_id = ?1 AND {where.sql}",
+            (user_id, *where.params),
         ).get
     rows = _records(
         connection,
-        f"m.user_id = ? AND {where[0]} ORDER BY m.created_at DESC, m.seq DESC LIMIT ? OFFSET ?",
-        (user_id, *where[1], limit, offset),
+        f"m.user_id = ?1 AND {where.sql} ORDER BY m.created_at DESC, m.seq DESC LIMIT ? OFFSET ?",
+        (user_id, *where.params, limit, offset),
     )
     return total, list(rows)
 
 
-def keyword_matches(
-    connection: apsw.Connection, expression: str, user_id: str, limit: int, where: Clause = EVERYTHING
-) -> dict[int, float]:
-    """Return the BM25 score (higher is better, above 0) of the user's best keyword matches, by seq."""
-    rows = connection.execute(
-        f"""SELECT m.seq, -words.rank FROM words JOIN memories AS m ON m.seq = words.rowid
-            WHERE words MATCH ? AND m.user_id = ? AND {where[0]} ORDER BY words.rank, m.seq DESC LIMIT ?""",
-        (expression, user_id, *where[1], limit),
-    )
-    return dict(rows)
+def keyword_matches(connection: apsw.Connection, terms: Iterable[str], scope: Scope, limit: int) -> dict[int, float]:
+    """Return the BM25 score (higher is better, above 0) of the scope's best keyword matches, by seq, best first."""
+    expression = _expression(terms, scope)
+    if scope.few is not None:
+        # Only what passes is scored, which is most of the work.
+        rows: list[Any] = connection.execute(
+            """SELECT rowid, -rank FROM words
+               WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))""",
+            (expression, json.dumps(list(scope.few))),
+        ).fetchall()
+        return dict(sorted(rows, key=lambda row: (-row[1], -row[0]))[:limit])
+    # Sorted by rank alone, which the index does itself; a second criterion would have SQLite sort all matches.
+    ranked = iter(connection.execute("SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank", (expression,)))
+    found: dict[int, float] = {}
+    size = limit
+    while len(found) < limit and (block := list(islice(ranked, size))):
+        passing = scope.passing([seq for seq, _ in block])
+        found.update([row for row in block if row[0] in passing][: limit - len(found)])
+        size = min(2 * size, _LARGEST_BLOCK)
+    return dict(sorted(found.items(), key=lambda row: (-row[1], -row[0])))
 
 
-def is_rare(connection: apsw.Connection, term: str, user_id: str, fewer_than: int) -> bool:
+def is_rare(connection: apsw.Connection, term: str, scope: Scope, fewer_than: int) -> bool:
     """Tell whether fewer than so many of the user's memories hold a term; a frequent one costs next to nothing."""
-    found = connection.execute(
-        """SELECT count(*) FROM (SELECT 1 FROM words JOIN memories AS m ON m.seq = words.rowid
-           WHERE words MATCH ? AND m.user_id = ? LIMIT ?)""",
-        (match_any([term]), user_id, fewer_than),
-    ).get
-    return int(found) < fewer_than
+    rows = iter(connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (_expression([term], scope),)))
+    of_user = Scope(connection, scope.user_id)
+    found, size = 0, fewer_than
+    while found < fewer_than and (block := [seq for (seq,) in islice(rows, size)]):
+        found += len(of_user.passing(block))
+        size = min(2 * size, _LARGEST_BLOCK)
+    return found < fewer_than
+
+
+def _expression(terms: Iterable[str], scope: Scope) -> str:
+    """Return the query for any of the terms; of a small user's own memories only, where that saves most of the work."""
+    anywhere = match_any(terms, column="{content author day spaced}")
+    return f"owner : {owner_word(scope.user_id)} AND ({anywhere})" if scope.small else anywhere
+
+
+def owner_word(user_id: str) -> str:
+    """Return the word that stands for a user in the keyword index, as migrations/0003 makes it."""
+    return f"u{user_id.encode().hex()}z"
 
 
 def authors(connection: apsw.Connection, user_id: str) -> list[str]:
