@@ -49,7 +49,6 @@ CREATE VIRTUAL TABLE words USING fts5 (
     content = 'memories', content_rowid = 'seq',
     tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 );
-INSERT INTO words (words, rank) VALUES ('rank', 'bm25(1.0, 1.0, 1.0, 1.0, 0.0)');
 INSERT INTO words (words) VALUES ('rebuild');
 
 DROP TRIGGER memory_inserted;

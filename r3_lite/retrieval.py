@@ -6,7 +6,7 @@ from math import log
 
 import apsw
 
-from r3_lite import graph, search, store, vectors, wordforms
+from r3_lite import graph, keywords, search, store, vectors, wordforms
 from r3_lite.codes import HeldCodes
 from r3_lite.errors import StorageError
 from r3_lite.extract import entity_key, names_in
@@ -110,15 +110,15 @@ def _by_keyword(connection: apsw.Connection, query: Query, scope: Scope, size: i
 
     A memory that holds a word in another form never earns more by it than one that holds the word itself.
     """
-    bm25 = store.keyword_matches(connection, query.terms, scope, size)
+    bm25 = keywords.matches(connection, query.terms, scope, size)
     for term in query.terms:
-        if not has_forms(term) or not store.is_rare(connection, term, scope, FREQUENT):
+        if not has_forms(term) or not keywords.is_rare(connection, term, scope, FREQUENT):
             continue
         forms = wordforms.other_forms(connection, scope.user_id, term)
         if not forms:
             continue
-        exact = store.keyword_matches(connection, [term], scope, FREQUENT)
-        others = store.keyword_matches(connection, forms, scope, size)
+        exact = keywords.matches(connection, [term], scope, FREQUENT)
+        others = keywords.matches(connection, forms, scope, size)
         best = max(others.values(), default=0.0)
         ceiling = min(best, *exact.values()) if exact else best
         for seq, score in others.items():

@@ -18,13 +18,14 @@ SMALL_SHARE = 0.125
 class Scope:
     """A user and a filter in one snapshot. `few` are all memories (seq) that pass, or None where they are many.
 
-    `small` tells that most of the file's memories are those of other users.
+    `own` is how many memories the user has; `small` tells that most of the file's are those of other users.
     """
 
     connection: apsw.Connection
     user_id: str
     where: Clause = EVERYTHING
     few: frozenset[int] | None = None
+    own: int = 0
     small: bool = False
 
     def passing(self, memories: Collection[int]) -> set[int]:
@@ -55,4 +56,4 @@ def scope_of(connection: apsw.Connection, user_id: str, where: Clause = EVERYTHI
         )
         passing = frozenset(seq for (seq,) in rows)
         few = passing if len(passing) <= FEW else None
-    return Scope(connection, user_id, where, few, small=own < SMALL_SHARE * total)
+    return Scope(connection, user_id, where, few, own, small=own < SMALL_SHARE * total)

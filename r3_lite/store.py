@@ -7,7 +7,6 @@ change something say so. The keyword index, the counts, the generations and the 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 
 import apsw
@@ -16,16 +15,12 @@ from r3_lite import history, wordforms
 from r3_lite.clock import new_id, now_text
 from r3_lite.dedupe import NEAR_MATCH, same_meaning
 from r3_lite.filters import EVERYTHING, Clause
-from r3_lite.scope import Scope
 from r3_lite.similar import Similar, find_similar
-from r3_lite.text import match_any, space_out, text_hash
+from r3_lite.text import space_out, text_hash
 
 _COLUMNS = (
     "m.seq, m.id, m.user_id, m.content, m.metadata, m.priority, m.hash, m.created_at, m.updated_at, m.author, m.session"
 )
-
-# Keyword matches that are looked up at once to see whether they are the user's and pass the filter.
-_LARGEST_BLOCK = 2_000
 
 
 class Record(NamedTuple):
@@ -233,50 +228,6 @@ def page(
         (user_id, *where.params, limit, offset),
     )
     return total, list(rows)
-
-
-def keyword_matches(connection: apsw.Connection, terms: Iterable[str], scope: Scope, limit: int) -> dict[int, float]:
-    """Return the BM25 score (higher is better, above 0) of the scope's best keyword matches, by seq, best first."""
-    expression = _expression(terms, scope)
-    if scope.few is not None:
-        # Only what passes is scored, which is most of the work.
-        rows: list[Any] = connection.execute(
-            """SELECT rowid, -rank FROM words
-               WHERE words MATCH ? AND +rowid IN (SELECT value FROM json_each(?))""",
-            (expression, json.dumps(list(scope.few))),
-        ).fetchall()
-        return dict(sorted(rows, key=lambda row: (-row[1], -row[0]))[:limit])
-    # Sorted by rank alone, which the index does itself; a second criterion would have SQLite sort all matches.
-    ranked = iter(connection.execute("SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank", (expression,)))
-    found: dict[int, float] = {}
-    size = limit
-    while len(found) < limit and (block := list(islice(ranked, size))):
-        passing = scope.passing([seq for seq, _ in block])
-        found.update([row for row in block if row[0] in passing][: limit - len(found)])
-        size = min(2 * size, _LARGEST_BLOCK)
-    return dict(sorted(found.items(), key=lambda row: (-row[1], -row[0])))
-
-
-def is_rare(connection: apsw.Connection, term: str, scope: Scope, fewer_than: int) -> bool:
-    """Tell whether fewer than so many of the user's memories hold a term; a frequent one costs next to nothing."""
-    rows = iter(connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (_expression([term], scope),)))
-    of_user = Scope(connection, scope.user_id)
-    found, size = 0, fewer_than
-    while found < fewer_than and (block := [seq for (seq,) in islice(rows, size)]):
-        found += len(of_user.passing(block))
-        size = min(2 * size, _LARGEST_BLOCK)
-    return found < fewer_than
-
-
-def _expression(terms: Iterable[str], scope: Scope) -> str:
-    """Return the query for any of the terms; of a small user's own memories only, where that saves most of the work."""
-    anywhere = match_any(terms, column="{content author day spaced}")
-    return f"owner : {owner_word(scope.user_id)} AND ({anywhere})" if scope.small else anywhere
-
-
-def owner_word(user_id: str) -> str:
-    """Return the word that stands for a user in the keyword index, as migrations/0003 makes it."""
-    return f"u{user_id.encode().hex()}z"
 
 
 def authors(connection: apsw.Connection, user_id: str) -> list[str]:

@@ -14,7 +14,7 @@ from conftest import DIMENSION, plans, tiny_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r3_lite import history, jobs, store, vectors
+from r3_lite import history, jobs, keywords, store, vectors
 from r3_lite.clock import new_id
 from r3_lite.codes import HeldCodes, code_of
 from r3_lite.db import Database
@@ -47,7 +47,7 @@ def insert(connection: apsw.Connection, content: str, user_id: str = ALICE, **mo
 
 def hits(connection: apsw.Connection, query: str, user_id: str = ALICE) -> list[str]:
     """The contents that the keyword index finds for a query, best first."""
-    found = store.keyword_matches(connection, query_terms(query), Scope(connection, user_id), 100)
+    found = keywords.matches(connection, query_terms(query), Scope(connection, user_id), 100)
     records = store.fetch(connection, found)
     return [records[seq].content for seq in found]
 
@@ -409,9 +409,7 @@ def test_filters_and_users_restrict_keyword_matches_before_the_cut(connection: a
         add(connection, f"tea tea tea {n}", BOB, near=False)
         add(connection, f"tea tea {n}", metadata={"topic": "other"}, near=False)
     add(connection, "a long note that says tea once among very many other words", metadata={"topic": "mine"})
-    found = store.keyword_matches(
-        connection, ["tea"], scope_of(connection, ALICE, compile_filter({"topic": "mine"})), 5
-    )
+    found = keywords.matches(connection, ["tea"], scope_of(connection, ALICE, compile_filter({"topic": "mine"})), 5)
     assert [r.metadata for r in store.fetch(connection, found).values()] == [{"topic": "mine"}]
     assert all(score > 0 for score in found.values())
 
@@ -446,7 +444,7 @@ def test_no_query_is_syntax(query: str) -> None:
     with FUZZ.read() as connection:
         terms = query_terms(query)
         if terms:
-            store.keyword_matches(connection, terms, Scope(connection, ALICE), 5)
+            keywords.matches(connection, terms, Scope(connection, ALICE), 5)
 
 
 FUZZ = Database(None)
@@ -749,8 +747,8 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: store.delete(c, ALICE, m.id),
         lambda c, m: store.page(c, ALICE, 10, 0),
         lambda c, m: store.page(c, ALICE, 10, 0, FILTER),
-        lambda c, m: store.keyword_matches(c, ["tea"], scope_of(c, ALICE), 10),
-        lambda c, m: store.keyword_matches(c, ["tea"], scope_of(c, ALICE, FILTER), 10),
+        lambda c, m: keywords.matches(c, ["tea"], scope_of(c, ALICE), 10),
+        lambda c, m: keywords.matches(c, ["tea"], scope_of(c, ALICE, FILTER), 10),
         lambda c, m: find_similar(c, ALICE, "cat and dog drink tea"),
         lambda c, m: store.authors(c, ALICE),
         lambda c, m: history.versions(c, ALICE, m.id, 10),
@@ -767,7 +765,7 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: jobs.of_memory(c, 1, m.seq),
         lambda c, m: jobs.states(c, 1, 10),
         lambda c, m: vectors.is_indexed(c, 1, m.seq),
-        lambda c, m: store.is_rare(c, "tea", scope_of(c, ALICE), 5),
+        lambda c, m: keywords.is_rare(c, "tea", scope_of(c, ALICE), 5),
         lambda c, m: jobs.record_failure(c, 1, "embed", m.seq, "x"),
         lambda c, m: vectors.find_space(c, "first"),
     ],
