@@ -124,4 +124,21 @@ CREATE TRIGGER attributes_updated AFTER UPDATE OF metadata ON memories WHEN old.
         SELECT user_id, key, value, memory FROM attribute_values WHERE memory = new.seq;
 END;
 
+-- The words of a text that every text worded like it shares at least one of, as hashes that differ between users.
+CREATE TABLE telling_words (
+    word   INTEGER NOT NULL,
+    memory INTEGER NOT NULL,
+    PRIMARY KEY (word, memory)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX telling_words_of_memory ON telling_words (memory);
+
+CREATE TRIGGER telling_words_deleted AFTER DELETE ON memories BEGIN
+    DELETE FROM telling_words WHERE memory = old.seq;
+END;
+
+CREATE TRIGGER telling_words_outdated AFTER UPDATE OF content ON memories WHEN old.content IS NOT new.content BEGIN
+    DELETE FROM telling_words WHERE memory = new.seq;
+END;
+
 CREATE INDEX memories_priority ON memories (user_id, priority);

@@ -72,15 +72,8 @@ def _narrowed(connection: apsw.Connection, terms: Sequence[str], scope: Scope) -
     """
     if scope.own <= MOST_SCORED:
         return ""
-    counts = {
-        term: int(
-            connection.execute(
-                "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)",
-                (match_any([term]), MOST_SCORED),
-            ).get
-        )
-        for term in terms
-    }
+    count = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+    counts: dict[str, int] = {term: connection.execute(count, (match_any([term]), MOST_SCORED)).get for term in terms}
     if sum(counts.values()) <= MOST_SCORED:
         return ""
     rare: list[str] = []
@@ -96,9 +89,9 @@ def _narrowed(connection: apsw.Connection, terms: Sequence[str], scope: Scope) -
 
 
 def _within(expression: str, scope: Scope) -> str:
-    """Return the query without the column of the owners or, for a user with a small share of the file, within theirs."""
-    anywhere = f"{{content author day spaced}} : ({expression})"
-    return f"owner : {_owner_word(scope.user_id)} AND {anywhere}" if scope.small else anywhere
+    """Return the query for a scope: a user with a small share of the file is looked up by the owners' column."""
+    in_texts = f"{{content author day spaced}} : ({expression})"
+    return f"owner : {_owner_word(scope.user_id)} AND {in_texts}" if scope.small else in_texts
 
 
 def _owner_word(user_id: str) -> str:

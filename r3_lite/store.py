@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from r3_lite import history, wordforms
+from r3_lite import history, similar, wordforms
 from r3_lite.clock import new_id, now_text
 from r3_lite.dedupe import NEAR_MATCH, same_meaning
 from r3_lite.filters import EVERYTHING, Clause
-from r3_lite.similar import Similar, find_similar
+from r3_lite.similar import Similar
 from r3_lite.text import space_out, text_hash
 
 _COLUMNS = (
@@ -77,7 +77,7 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
     Without `near` only the same text counts, and nothing is looked up.
     """
     digest = text_hash(new.content)
-    similar: tuple[Similar, ...] = ()
+    near_matches: tuple[Similar, ...] = ()
     if check_duplicates:
         same = connection.execute(
             "SELECT seq, id FROM memories WHERE user_id = ? AND hash = ? ORDER BY copy LIMIT 1",
@@ -85,8 +85,8 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
         ).get
         if same:
             return Added(seq=same[0], id=same[1], duplicate=True)
-        similar = find_similar(connection, new.user_id, new.content) if near else ()
-        for other in similar:
+        near_matches = similar.find_similar(connection, new.user_id, new.content) if near else ()
+        for other in near_matches:
             if other.score >= NEAR_MATCH and same_meaning(other.content, new.content):
                 seq = connection.execute("SELECT seq FROM memories WHERE id = ?", (other.id,)).get
                 return Added(seq, other.id, duplicate=True)
@@ -112,8 +112,9 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
     )
     seq = connection.last_insert_rowid()
     wordforms.learn(connection, new.user_id, new.content)
+    similar.learn(connection, new.user_id, seq, new.content)
     history.append(connection, "created", seq=seq)
-    return Added(seq, memory_id, duplicate=False, similar=similar)
+    return Added(seq, memory_id, duplicate=False, similar=near_matches)
 
 
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
@@ -192,6 +193,7 @@ def update(
     )
     if text != old.content:
         wordforms.learn(connection, user_id, text)
+        similar.learn(connection, user_id, old.seq, text)
     history.append(connection, "updated", seq=old.seq)
     return find(connection, user_id, memory_id)
 
@@ -299,6 +301,8 @@ def rebuild_keyword_index(connection: apsw.Connection) -> None:
     """Make the keyword index anew from the memories; answers to every user may change by it. Writes."""
     connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
     wordforms.rebuild(connection)
+    connection.execute("DELETE FROM telling_words")
+    similar.learn_missing(connection)
     connection.execute("UPDATE users SET generation = generation + 1")
 
 
