@@ -10,6 +10,7 @@ import apsw
 
 from r3_lite import history, jobs, search, store, transfer, vectors
 from r3_lite.cache import SearchCache
+from r3_lite.codes import HeldCodes
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error
@@ -102,6 +103,7 @@ class Engine:
         self.extractor = Extractor(self.encoder, settings.entity_model)
         self.indexer = Indexer(self.database, self.encoder, self.extractor)
         self.searches = SearchCache(min(settings.cache_max_size, 256))
+        self.codes = HeldCodes()
         # Graphs as `knowledge` holds them in memory, of the users who asked last.
         self.networks = SearchCache(4)
 
@@ -205,7 +207,7 @@ class Engine:
         dense = self._dense_space()
         with self.database.read() as connection:
             generation = store.generation(connection, user)
-        key = (user, generation, query, where[0], repr(where[1]), limit, threshold, dense)
+        key = (user, generation, query, where.sql, repr(where.params), limit, threshold, dense)
         cached: Found | None = self.searches.get(key) if use_cache else None
         if cached is not None:
             return replace(cached, source="cache")
@@ -311,7 +313,7 @@ class Engine:
         # The model runs before the snapshot is taken: no lock is held while it computes.
         vector, warning = self._query_vector(parsed.dense_text) if dense is not None else (None, "")
         with self.database.read() as connection:
-            gathered = gather(connection, parsed, user, where, max(search.POOL, limit), vector, dense)
+            gathered = gather(connection, parsed, user, where, max(search.POOL, limit), vector, dense, self.codes)
             ranking = search.rank(parsed, gathered.candidates, limit=limit, threshold=threshold)
             whole = store.fetch(connection, [hit.record.seq for hit in ranking.hits])
             total = store.count(connection, user)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import apsw
 import filelock
 
-from r3_lite import graph, jobs, store, vectors
+from r3_lite import graph, jobs, similar, store, vectors
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
@@ -214,14 +214,16 @@ class Indexer:
         space, version = self.space, self._extractor.version_of(method)
         with self._database.read() as connection:
             sound = store.keyword_rows(connection) == store.rows(connection)
+            unlearned = similar.missing(connection)
             astray = vectors.out_of_step(connection, space) if space is not None else 0
             unread = graph.unread(connection) + graph.outdated(connection, method, version)
             failed = jobs.counts(connection, space)["failed"]
-        if sound and not (astray or unread or failed or thorough):
+        if sound and not (unlearned or astray or unread or failed or thorough):
             return
         with self._database.write() as connection:
             if not sound or not store.keyword_index_sound(connection):
                 store.rebuild_keyword_index(connection)
+            similar.learn_missing(connection)
             if space is not None:
                 vectors.heal(connection, space)
             graph.owe_outdated(connection, method, version)

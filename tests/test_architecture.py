@@ -20,24 +20,13 @@ MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 LAYERS = [
     {"__main__", "cli", "commands", "demo", "app", "graph_tools", "upkeep_tools", "serving"},
     {"engine", "health", "knowledge", "models", "render", "graph_text"},
-    {
-        "store",
-        "similar",
-        "history",
-        "vectors",
-        "graph",
-        "jobs",
-        "wordforms",
-        "indexer",
-        "transfer",
-        "retrieval",
-        "cache",
-    },
+    {"indexer", "transfer", "retrieval", "cache"},
+    {"store", "similar", "history", "vectors", "graph", "jobs", "wordforms", "scope", "codes", "keywords"},
     {"db"},
 ]
 # Everything else computes: it is given values and returns values.
 WITH_DATABASE = {module for layer in LAYERS for module in layer}
-HOLDS_SQL = {"db", "store", "similar", "history", "vectors", "graph", "jobs", "wordforms"}
+HOLDS_SQL = {"db", "store", "similar", "history", "vectors", "graph", "jobs", "wordforms", "scope", "codes", "keywords"}
 KNOWS_APSW = HOLDS_SQL | {"engine", "retrieval", "health", "indexer"}
 SERVES = {"app", "graph_tools", "upkeep_tools", "serving", "demo"}
 HEAVY = {"numpy", "onnxruntime", "fastembed", "tokenizers", "huggingface_hub", "sqlite_vec", "psutil", "gliner"}
