@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
+from r3_lite.english import BEHIND_COMMA, CAPITALS, INTERJECTIONS, NAMES, SPEECH, SUBJECT_OPENINGS, SUBJECTS
+
 # Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
 # Thai, Lao, Tibetan, Myanmar, Khmer · Hangul Jamo · kana, bopomofo, Han and their extensions · Hangul ·
 # compatibility ideographs, half-width kana, supplementary ideographs.
@@ -167,25 +169,61 @@ def folded(text: str) -> str:
 
     "10²" stays apart from 102, "5 Mb" from 5 MB. A token of letters and digits keeps its case: it may be a key.
     """
-    plain = unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", text))
-    return _CODE.sub(_lower_unless_code, _UNIT.sub(_mark_capitals, plain))
+    return _lowered(_unified(text))
+
+
+def _unified(text: str) -> str:
+    return unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", text))
+
+
+def _lowered(text: str) -> str:
+    return _CODE.sub(_lower_unless_code, _UNIT.sub(_mark_capitals, text))
 
 
 def normalised(text: str) -> str:
     """Return text without what cannot change its meaning: Unicode form, case, white space, plain punctuation.
 
     Runs of white space become one space; where a text has several lines these stay apart, with their indentation,
-    for it may be code. Double quotes go, dashes become one kind. The full stop or exclamation mark that ends a text
-    goes, and so do commas, semicolons and colons behind words, unless the text denies something or the comma
-    parts two names. All else stays, for it can carry the meaning: brackets, "./x" and "/x", "-5" and "5", "Do not.
-    Go" and "Do not go".
+    for it may be code. The full stop or exclamation mark that ends a text goes, dashes become one kind, and so do
+    quotation marks around a word. Commas go where the words around them say the same ("Hello, world", "at noon, but"),
+    never in a denial, between two names, in a list, or before the one who is spoken to ("Let's eat, grandma"). Case
+    stays where it is the meaning: US and us, Turkey and turkey, README.md and readme.md, getUser and getuser. All else
+    stays too: brackets, "./x" and "/x", "-5" and "5", "Do not. Go" and "Do not go".
     """
-    plain = folded(_NAME_COMMA.sub(r"\g<0>^", text.strip())).translate(_TYPOGRAPHY)
+    unified = _unified(text.strip())
+    if any(map(str.islower, unified)):
+        unified = _NAMED.sub(r"^\g<0>", _CASED.sub(_mark_capitals, unified))
+    plain = _lowered(_NAME_COMMA.sub(r"\g<0>^", unified)).translate(_TYPOGRAPHY)
     if not _DENIAL.search(plain):
-        plain = _PAUSE.sub("", plain)
+        plain = _PAUSE.sub(_without_pause, plain)
     lines = (line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in plain.splitlines())
     joined = "\n".join(line for line in lines if line.strip())
-    return _END.sub(_without_end, _QUOTE.sub("", joined)) or joined
+    return _END.sub(_without_end, _QUOTED_WORD.sub(r"\1", joined)) or joined
+
+
+def _without_pause(match: re.Match[str]) -> str:
+    """Return "" for a comma, semicolon or colon without which the words around it say the same, else the mark."""
+    mark, text = match[0], match.string
+    before = re.split(r"[.!?\n]", text[max(0, match.start() - 200) : match.start()])[-1]
+    clause = re.split(r"[,;:]", before)[-1].split()
+    after = re.split(r"[.!?,;:\n]", text[match.end() : match.end() + 200])[0].split()
+    if not clause or not after:
+        return mark
+    if mark == ":":
+        return mark if clause[-1] in SPEECH else ""
+    opening = before.split()
+    if after[:2] in (["that", "is"], ["there", "is"]):
+        # Written out as other writers contract it.
+        after[:2] = [f"{after[0]}'s"]
+    if after[0] in BEHIND_COMMA or (after[0] == "and" and len(after) > 1 and after[1] in SUBJECT_OPENINGS):
+        # "I know, he left" is not "I know he left".
+        speaks = clause[-1] in SPEECH and after[0].split("'")[0] in SUBJECTS | {"that", "there"}
+        return mark if speaks else ""
+    if opening[0] in INTERJECTIONS and len(opening) == len(clause) <= 2:
+        return ""
+    if " ".join(opening) in _PHRASES or (len(clause) == len(after) == 1 < len(opening)):
+        return ""
+    return mark
 
 
 def _without_end(match: re.Match[str]) -> str:
@@ -218,8 +256,17 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹⁻]+|(?<=\\d)[¼-¾⅐-⅞↉₀-₉①-
 _UNIT = re.compile(r"(?<=\d)\s?[^\W\d_]{1,4}(?![^\W_])")
 _CODE = re.compile(r"[^\W_]+")
 _TYPOGRAPHY = str.maketrans("“”„«»‘’‚‐‒–—−", '"""""\'\'\'-----')
-# Double quotes; behind a digit they are inches or seconds.
-_QUOTE = re.compile(r"(?<!\d)\"")
+# In double quotes; behind a digit they are inches or seconds. More than a word may be speech, where I is another.
+_QUOTED_WORD = re.compile(r'(?<!\d)"((?<=^")[^"]*(?="[.!]*$)|[^"\s]*)(?<!\d)"')
+# What is a file, an identifier, an option or a letter that names something: there the case counts.
+_CASED = re.compile(
+    r"[\w.\\/~-]*[\\/_][\w.\\/-]+|\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|(?<=\s-)[A-Z](?!\w)|"
+    r"(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:"
+    + "|".join(sorted(map(str.upper, CAPITALS)))
+    + r")(?![\w'’])"
+)
+_NAMED = re.compile(r"(?<=[\w,;:)] )(?:" + "|".join(sorted(map(str.capitalize, NAMES))) + r")(?!\w)")
+_PHRASES = frozenset({"by the way", "for example", "for instance", "of course", "in fact", "in short"})
 _PAUSE = re.compile(r"(?<=[A-Za-z])[,;:](?!\^)(?=\s)")
 # "Mary, Ann" are two, "Mary Ann" is one. The first word of a text is a capital anyway: "Hello, World".
 _NAME_COMMA = re.compile(r"(?<=\s)(?=[^\W\d_a-z])\w+,(?=\s+[^\W\d_a-z])")

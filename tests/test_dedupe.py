@@ -20,7 +20,7 @@ SAME = [
     ("Ana lives in Oslo", "Note: Ana lives in Oslo"),
     ("Ana lives in Oslo", "Reminder - Ana lives in Oslo"),
     ("Ana lives in Oslo", "Well, Ana lives in Oslo"),
-    ("I really like very strong tea", "I like strong tea"),
+    ("I really like tea", "I like tea"),
     ("It’s the “main” server", "It's the main server"),
     ("It costs 5.", "It costs 5"),
     ("2 × 3 ≤ 7 → ok", "2 × 3 ≤ 7 → OK"),

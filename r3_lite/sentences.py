@@ -1,0 +1,290 @@
+"""The sentences of a short text, and whether it says the same with them in another order or without its punctuation.
+
+Both are answered with no where there is doubt, and for other languages than English nearly always.
+"""
+
+import re
+from collections.abc import Sequence
+
+from r3_lite.english import (
+    ANSWERS,
+    AUXILIARIES,
+    CAPITALS,
+    COMMENTS,
+    CONNECTIVES,
+    COPULAS,
+    DENIALS,
+    ELLIPSIS,
+    INTERJECTIONS,
+    NAMES,
+    OPINIONS,
+    PAST,
+    PERSONS,
+    PHRASES,
+    QUESTION_WORDS,
+    SEQUENCE,
+    SPEECH,
+    SUBJECT_OPENINGS,
+    SUBJECTS,
+)
+
+# Longer texts are compared as they stand.
+MAX_SENTENCES = 8
+MAX_LENGTH = 2_000
+
+_BOUNDARY = re.compile(r"(?<=[^\W\d_]{2})(?P<end>[.!?…]+)\s+")
+_ABBREVIATION = re.compile(r"(?:^|\W)(?:dr|mr|mrs|ms|st|mt|prof|no|vs|etc|inc|ltd|jr|sr|gen|fig|approx|al|ca|dept|v)$", re.I)
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_PLAIN = re.compile(r"[A-Za-z0-9' \n]*")
+# Two words with a hyphen are one without it, but for prefixes: to re-sign is not to resign.
+_JOINED = r"(?<![A-Za-z])(?!(?:out|over|under|dis|mis|pre|non|sub|anti|counter|inter|super|semi|mid|ex)-)[A-Za-z]{3,}-[A-Za-z]{3,}(?![A-Za-z-])"
+# What a text may hold besides letters for its punctuation to be a matter of style alone.
+_STYLED = re.compile(r"(?:[A-Za-z0-9' ]|(?<=[A-Za-z])[.!?…]+(?= |$)|(?<=[A-Za-z]),(?= )|(?<= )-(?= ))*")
+# In front of these a missing mark joins two sentences into one.
+_RISKY = frozenset("not no only unless until because if or than".split())
+_CLAUSES = frozenset("i i'm i've i'll it it's we we're we'll you're let's that's huh which".split())
+_SMALL = frozenset("for to of in on at with by from and or so but not no".split())
+_PRONOUNS = frozenset("it its it's that that's this these those them one ones".split())
+
+
+def split(text: str) -> list[str]:
+    """Return the sentences of a text of one line, each with the mark that ends it; any other text in one piece."""
+    text = text.strip()
+    if "\n" in text or len(text) > MAX_LENGTH:
+        return [text]
+    pieces, start = [], 0
+    for match in _BOUNDARY.finditer(text):
+        if not text[match.end() : match.end() + 1].isalpha() or _ABBREVIATION.search(text[start : match.start()]):
+            continue
+        pieces.append(text[start : match.end("end")])
+        start = match.end()
+    return [*pieces, text[start:]]
+
+
+def any_order(sentences: Sequence[str]) -> bool:
+    """Tell whether sentences say the same in any order; the answer does not depend on the order they come in.
+
+    No, where one takes up another (then, instead, he, such), answers it, is an instruction or an event among others,
+    or speaks of the same subject: the later of two values is the one that holds. A pronoun for a thing is
+    allowed in one of two sentences, where it can mean nothing else.
+    """
+    if not 2 <= len(sentences) <= MAX_SENTENCES:
+        return False
+    # Speech, lists, code and places in a document are left alone.
+    if any(re.search(r"[\"“”„«»:;()\[\]{}<>=*#|/\\`_]", sentence) for sentence in sentences):
+        return False
+    parts = [_words(sentence) for sentence in sentences]
+    if not all(parts):
+        return False
+    comments = [_is_comment(words) for words in parts]
+    asked = [sentence.rstrip().endswith("?") for sentence in sentences]
+    if any(asked) and any(c and words[0] in ANSWERS for words, c in zip(parts, comments, strict=True)):
+        return False
+    stated = [(w, q) for w, q, c in zip(parts, asked, comments, strict=True) if not c]
+    if any(_takes_up(words) for words, _ in stated):
+        return False
+    if len(stated) < 2:
+        # Beside comments a fact stands wherever it stands.
+        return True
+    if any(_leans(words, question) for words, question in stated) or not _pronouns_stay(parts, comments, sentences):
+        return False
+    told = [words for words, question in stated if not question]
+    if len(told) < len(stated) and any(map(_may_answer, told)):
+        return False
+    if sum(map(_is_event, (words for words, _ in stated))) > 1 or sum(not _has_subject(_body(w)) for w in told) > 1:
+        return False
+    return not any(_alike(a, b) for n, (a, _) in enumerate(stated) for b, _ in stated[:n])
+
+
+def without_punctuation(text: str) -> str | None:
+    """Return the words of a text as one who types no punctuation and no capitals would write them.
+
+    None where that could be read in another way: where words on both sides of a mark could belong together, where the
+    mark makes the question, or where signs, numbers or capitals carry meaning.
+    """
+    text = re.sub(_JOINED, lambda match: match[0].replace("-", ""), text.strip().replace("’", "'"))
+    if len(text) > MAX_LENGTH or not _STYLED.fullmatch(text) or not re.match(r"[A-Z]", text):
+        return None
+    if any(word.capitalize() == word and word.lower() in NAMES for word in re.findall(r"(?<=[\w,] )[A-Z][a-z]+", text)):
+        return None
+    if any(word.lower() in CAPITALS for word in re.findall(r"(?<![\w'])[A-Z]{2,}(?![\w'])", text)):
+        return None
+    for mark in re.finditer(r"([A-Za-z']+)(?:[.!?…]+|,| -) +(?:- +)?(?=([A-Za-z']+))", text):
+        if not _evident(text, mark):
+            return None
+    for sentence in re.split(r"(?<=[.!?…])\s+", text):
+        words = _words(sentence)
+        if sentence.endswith("?") and words[-1:] != ["huh"] and not _asks(words):
+            return None
+    words = " ".join(_WORD.findall(text.lower()))
+    return words if len(words.split()) > 3 else None
+
+
+def is_unpunctuated(text: str) -> bool:
+    """Tell whether a text was typed without capitals and punctuation: four words or more, letters and digits only."""
+    text = text.strip()
+    return text == text.lower() and len(text.split()) > 3 and bool(_PLAIN.fullmatch(text))
+
+
+def _words(sentence: str) -> list[str]:
+    return _WORD.findall(sentence.lower().replace("’", "'"))
+
+
+def _body(words: list[str]) -> list[str]:
+    """Return a sentence without what it begins with to address somebody: "Wow, Mel, that's" is "that's"."""
+    start = 0
+    while start < min(3, len(words)) and words[start] in INTERJECTIONS:
+        start += 1
+    name = words[start : start + 1]
+    if start and words[start + 1 : start + 2] and not SUBJECT_OPENINGS.union(_SMALL).intersection(name):
+        start += words[start + 1] in SUBJECT_OPENINGS
+    return words[start:]
+
+
+def _is_comment(words: list[str]) -> bool:
+    """Tell whether a sentence is no more than a reaction: "Wow, great pic!", "That's so cool", "Thanks, Ana"."""
+    body = _body(words)
+    if any(" ".join(words[:length]) in PHRASES for length in (len(words), len(words) - 1)):
+        return True
+    if words[0] in ANSWERS and not body:
+        return True
+    if any(word in DENIALS or word.endswith("n't") for word in words if word != "can't"):
+        return False
+    if words[0] in INTERJECTIONS and len(body) > 2 and body[1] in COMMENTS - INTERJECTIONS:
+        return True
+    if words[0] in COMMENTS and not _has_subject(body):
+        return len(words) <= 4 or words[0] not in INTERJECTIONS
+    judged = words[0] in INTERJECTIONS or body[0] in {"that's", "it's", "this", "that"}
+    return judged and len(body) <= 9 and bool(OPINIONS.intersection(body[1:4]))
+
+
+def _takes_up(words: list[str]) -> bool:
+    """Tell whether a sentence begins by going on from another."""
+    return words[0] in CONNECTIVES | SEQUENCE or (words[0] in ANSWERS and words[0] not in INTERJECTIONS)
+
+
+def _leans(words: list[str], question: bool) -> bool:
+    """Tell whether a sentence depends on its place among others: in time, or for words that it leaves out."""
+    end = [word for word in words if word != "too"][-1:]
+    left_out = end == [] or (end[0] in ELLIPSIS and not (question and len(words) > 4))
+    return left_out or ("other" in words and not question) or bool(SEQUENCE.intersection(words)) or len(_body(words)) < 3
+
+
+def _may_answer(words: list[str]) -> bool:
+    body = _body(words)
+    if body[:1] == ["that"] and body[1:2] in (["might"], ["could"], ["would"]):
+        return False
+    return not _has_subject(body) or bool(_PRONOUNS.intersection(words))
+
+
+def _has_subject(body: list[str]) -> bool:
+    if not body:
+        return False
+    first = body[0]
+    return first in SUBJECT_OPENINGS or first in QUESTION_WORDS or (first.endswith("ing") and len(first) > 5) or (
+        len(body) > 2 and (body[1] in COPULAS | {"has", "have", "will", "can", "lives", "works", "likes"} or body[0].endswith("'s"))
+    )
+
+
+def _is_event(words: list[str]) -> bool:
+    """Tell whether a sentence tells of something that happened: told in another order it happened in another order."""
+    for place, word in enumerate(words):
+        before = set(words[max(0, place - 3) : place])
+        state = before & (COPULAS | {"have", "has", "having", "get", "stay"}) or any(
+            w.endswith(("'s", "'m", "'re", "'ve", "n't")) for w in before
+        )
+        if word in PAST and not state:
+            return True
+        if word.endswith("ed") and len(word) > 4 and place and not state and word not in OPINIONS:
+            return True
+    return False
+
+
+def _pronouns_stay(parts: list[list[str]], comments: list[bool], sentences: Sequence[str]) -> bool:
+    things = [bool(set(words) & _PRONOUNS) and not comment for words, comment in zip(parts, comments, strict=True)]
+    if any(things) and len(parts) > 2:
+        return False
+    people = [_unbound(words) for words in parts]
+    if not any(people):
+        return True
+    # "He lives in Rome. She lives in Oslo.": each names its subject by a pronoun, none can be the other's name.
+    return all(words[0] in SUBJECTS for words in parts) or (
+        len(parts) == 2 and all(people) and not any(re.search(r"(?<=[\w,] )[A-Z][a-z]", s) for s in sentences)
+    )
+
+
+def _unbound(words: list[str]) -> set[str]:
+    """Return the pronouns for persons in a sentence; not "they" behind a plural, which it means then."""
+    for place, word in enumerate(words):
+        if word.endswith("s") and len(word) > 4 and word not in PERSONS:
+            return set(words[:place]) & PERSONS | (set(words) & PERSONS - {"they", "them", "their", "theirs"})
+    return set(words) & PERSONS
+
+
+def _alike(a: list[str], b: list[str]) -> bool:
+    return a[:2] == b[:2] or len(set(a) & set(b)) * 2 >= len(set(a) | set(b))
+
+
+def _asks(words: list[str]) -> bool:
+    """Tell whether the words are in the order of a question, so that no mark is needed to see it."""
+    body = _body(words)
+    if not body:
+        return False
+    if body[0] == "so" and len(body) > 1:
+        body = body[1:]
+    first, rest = body[0], body[1:]
+    if first in AUXILIARIES | {"could", "would", "should"}:
+        return bool(rest) and rest[0] in SUBJECTS | {"there", "the", "this", "that", "any", "your", "my"} - {"it"} | (
+            {"it"} if first not in {"do", "have"} else set()
+        )
+    if first.split("'")[0] in QUESTION_WORDS:
+        inverted = any(a in AUXILIARIES | {"would", "could", "should", "did"} and b in SUBJECTS | {"the", "your", "those", "this", "that", "these", "some"} for a, b in zip(body, body[1:], strict=False))
+        return inverted or "'" in first or rest[:1] == ["about"] or (
+            first in {"what", "which"} and bool({"made", "inspired", "has", "is", "was"}.intersection(rest[:2]))
+        )
+    return first in {"any", "anything", "got", "mind"} or (first == "you" and rest[:1] == ["got"])
+
+
+def _evident(text: str, mark: re.Match[str]) -> bool:
+    """Tell whether the words around a mark part there without it."""
+    left, right = mark[1].lower(), mark[2].lower()
+    sentence = re.split(r"[.!?…]", text[: mark.end(1)])[-1].lower()
+    words = _words(sentence)
+    if left in DENIALS or left.endswith("n't") or right in _RISKY:
+        return False
+    if right == "that" and not (left in INTERJECTIONS or words[0] in INTERJECTIONS or words[-2:] == ["to", "me"]):
+        return False
+    rest = text[mark.start(2) :]
+    following = _words(rest)[1:2]
+    address = mark[2][0].isupper() and rest[len(mark[2]) : len(mark[2]) + 1] in {".", "!", "?"}
+    sign = text[mark.end(1)]
+    if sign in ".!?… ":
+        if len(words) == 1 and sign != " ":
+            return left in INTERJECTIONS
+        if " ".join(words) in PHRASES or right in {"but", "so"}:
+            return True
+        # "It's good to know. He left." is not "It's good to know he left".
+        speaks = left in SPEECH and right not in {"keep", "always", "thanks", "can't"} and "what" not in words
+        if speaks and left == "hear":
+            speaks = right not in {"i", "i'm", "i've"}
+        if speaks and right in QUESTION_WORDS:
+            speaks = not _asks(_words(re.split(r"[.!?…]", rest)[0]))
+        open_end = left in AUXILIARIES and right not in SUBJECTS | _CLAUSES
+        return not speaks and not open_end and right not in CONNECTIVES - {"and", "also", "plus"}
+    if right in {"but", "so", "both"} or [right, *following] in (["keep", "up"], ["me", "included"]):
+        return True
+    if words[0] in INTERJECTIONS and len(words) <= 3:
+        return True
+    if " ".join(words) in PHRASES:
+        return address or right in _CLAUSES
+    if words[0] == "can't" and not DENIALS.intersection(words):
+        return address
+    if DENIALS.intersection(words) or any(word.endswith("n't") for word in words):
+        return False
+    if right in _CLAUSES or (right == "even" and following[:1] in (["if"], ["when"], ["though"])):
+        return left not in SPEECH
+    if right == "and":
+        return following[:1] in ([word] for word in SUBJECTS | _CLAUSES | {"hey", "that"}) and left not in SPEECH
+    # "That's great, Mel!": who is spoken to, at the end; not "Let's eat, grandma", "I'll call you, Bo", "my brother, Bo".
+    said = left in OPINIONS | INTERJECTIONS | {"lot"} or (words[-2:-1] and words[-2] in _SMALL and left in {"you", "that", "it"})
+    return address and (said or words[0] in {"sounds", "looks"})
