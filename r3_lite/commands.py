@@ -14,7 +14,7 @@ from math import inf
 from r3_lite import terminal
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, ModelUnavailable
-from r3_lite.models import AddResult, Memory, SearchHit, SimilarMemory
+from r3_lite.models import AddResult, DuplicateMemory, Memory, SearchHit, SimilarMemory
 from r3_lite.search import WEAK
 from r3_lite.settings import Settings
 
@@ -142,6 +142,31 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
         terminal.show_json({"deleted_count": count})
     else:
         print(f"Deleted {count} memories of user {_user(settings)}.")
+    return 0
+
+
+def dedupe(args: argparse.Namespace, settings: Settings) -> int:
+    """Print which memories say the same and, with --apply, merge them."""
+    from r3_lite import duplicates_text
+
+    with _engine(settings) as engine:
+        found = engine.merge_duplicates(None, args.threshold) if args.apply else (engine.duplicates(None, args.threshold),)
+    result = duplicates_text.whole(*found) if args.json else duplicates_text.result(*found)
+    if args.json:
+        terminal.show_json(result.model_dump())
+        return 0
+    print(result.message.replace("Repeat with dry_run: false", "Repeat with --apply"))
+    rows = [
+        (name, memory.id, f"{memory.similarity:.2f}" if isinstance(memory, DuplicateMemory) else "", memory.memory)
+        for one in result.groups
+        for name, memory in (("stays", one.primary), *(("merged" if args.apply else "goes", d) for d in one.duplicates))
+    ]
+    if rows:
+        terminal.show_table(("", "id", "similarity", "memory"), rows, title="Say the same", wide="memory")
+    alike = [(f"{a.similarity:.2f}", a.id, a.memory, a.other_id, a.other_memory) for a in result.look_alikes]
+    if alike:
+        rows = [row for s, a, text, b, other in alike for row in ((s, a, text), ("", b, other))]
+        terminal.show_table(("similarity", "id", "memory"), rows, title="Look alike; they stay", wide="memory")
     return 0
 
 

@@ -45,6 +45,7 @@ _CONTRACTIONS = (
     # No contraction, but one word all the same: "a few" are some, "few" are hardly any.
     (re.compile(r"\ba (few|little)\b"), r"a_\1"),
 )
+_SHORTENED = re.compile(r"'|cannot|\ba (?:few|little)\b")
 _TOKEN = re.compile(r"\s+|[^\W_]+|.")
 
 
@@ -143,28 +144,31 @@ def _digest(text: str) -> bytes:
 def _statement(text: str) -> str:
     pieces = sentences.split(_OPENING.sub("", text))
     stripped = [_OPENING.sub("", piece) for piece in pieces]
-    if sentences.any_order(stripped):
-        return "\n".join(sorted(map(_canonical, stripped)))
+    if len(pieces) > 1:
+        forms = [_canonical(piece) for piece in stripped]
+        if sentences.any_order(stripped, forms):
+            return "\n".join(sorted(forms))
     return "\n".join(map(_canonical, pieces))
 
 
 def _canonical(sentence: str) -> str:
     """Return a normalised sentence with contractions written out and without fillers."""
-    plain = normalised(_FILLER_NAME.sub(r"^\g<0>", sentence))
-    for pattern, full in _CONTRACTIONS:
-        plain = pattern.sub(full, plain)
+    if sentence[1:].lower() != sentence[1:] or _FILLER_NAME.match(sentence):
+        sentence = _FILLER_NAME.sub(r"^\g<0>", sentence)
+    plain = normalised(sentence)
+    if _SHORTENED.search(plain):
+        for pattern, full in _CONTRACTIONS:
+            plain = pattern.sub(full, plain)
     tokens = [token for token in _TOKEN.findall(plain) if not token.isspace()]
     if len(tokens) > _MAX_TOKENS:
         return " ".join(tokens)
-    kept = [token for place, token in enumerate(tokens) if not _is_filler(tokens, place)]
+    kept = [token for place, token in enumerate(tokens) if token not in _FILLERS or not _is_filler(tokens, place)]
     return " ".join("a" if token == "an" else token for token in kept)
 
 
 def _is_filler(tokens: list[str], place: int) -> bool:
     """Tell whether a word only adds emphasis where it stands: not in a denial or condition, not as another word."""
     word = tokens[place]
-    if word not in _FILLERS:
-        return False
     previous, following = tokens[place - 1] if place else "", tokens[place + 1] if place + 1 < len(tokens) else ""
     # What is denied in front of ", but" is denied no more; "no wonder" denies nothing.
     scope = " ".join(tokens[:place]).rpartition(" , but ")[2].replace("no wonder", "").split()

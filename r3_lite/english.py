@@ -54,7 +54,7 @@ SPEECH = _set(
     "promised remember notice noticed suspect doubt worry afraid admit admitted deny denied"
 )
 INTERJECTIONS = _set(
-    "wow whoa woah yeah yep yup mmm yay woohoo yikes omg lol hmm anytime thanks hey hi hello cool great awesome congrats congratulations sure alright ok okay oh phew yum agreed "
+    "wow whoa woah yeah yep yup mmm yay woohoo yikes omg lol hmm anytime thanks hey hi hello cool great awesome congrats congratulations sure alright ok okay oh phew yum agreed agree "
     "absolutely definitely certainly nice sweet bye ttyl well haha aw aww ooh oof cheers exactly indeed also plus anyway "
     "however therefore meanwhile honestly basically fortunately unfortunately luckily sadly obviously finally currently "
     "today yesterday tomorrow"

@@ -36,8 +36,21 @@ _BOUNDARY = re.compile(r"(?<=[^\W\d_]{2})(?P<end>[.!?…]+)\s+")
 _ABBREVIATION = re.compile(r"(?:^|\W)(?:dr|mr|mrs|ms|st|mt|prof|no|vs|etc|inc|ltd|jr|sr|gen|fig|approx|al|ca|dept|v)$", re.I)
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _PLAIN = re.compile(r"[A-Za-z0-9' \n]*")
+_CONTRACTIONS = (
+    (re.compile(r" ' "), "'"),
+    (re.compile(r"\b(it|that|he|she|what|there|here|who|where) is\b"), r"\1's"),
+    (re.compile(r"\bi am\b"), "i'm"),
+    (re.compile(r"\b(we|you|they) are\b"), r"\1're"),
+    (re.compile(r"(?<!do )(?<!did )(?<!will )\b(i|we|you|they) have\b"), r"\1've"),
+    (re.compile(r"\b(i|we|you|they|he|she|it) will\b"), r"\1'll"),
+    (re.compile(r"\bcan ?not\b"), "can't"),
+    (re.compile(r"\bwill not\b"), "won't"),
+    (re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|should|would|could) not\b"), r"\1n't"),
+)
 # Two words with a hyphen are one without it, but for prefixes: to re-sign is not to resign.
-_JOINED = r"(?<![A-Za-z])(?!(?:out|over|under|dis|mis|pre|non|sub|anti|counter|inter|super|semi|mid|ex)-)[A-Za-z]{3,}-[A-Za-z]{3,}(?![A-Za-z-])"
+_JOINED = re.compile(
+    r"(?<![A-Za-z])(?!(?:out|over|under|dis|mis|pre|non|sub|anti|counter|inter|super|semi|mid|ex)-)[A-Za-z]{3,}-[A-Za-z]{3,}(?![A-Za-z-])"
+)
 # What a text may hold besides letters for its punctuation to be a matter of style alone.
 _STYLED = re.compile(r"(?:[A-Za-z0-9' ]|(?<=[A-Za-z])[.!?…]+(?= |$)|(?<=[A-Za-z]),(?= )|(?<= )-(?= ))*")
 # In front of these a missing mark joins two sentences into one.
@@ -61,8 +74,10 @@ def split(text: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def any_order(sentences: Sequence[str]) -> bool:
+def any_order(sentences: Sequence[str], plain: Sequence[str]) -> bool:
     """Tell whether sentences say the same in any order; the answer does not depend on the order they come in.
+
+    They are given as they were written, and normalised, without emphasis.
 
     No, where one takes up another (then, instead, he, such), answers it, is an instruction or an event among others,
     or speaks of the same subject: the later of two values is the one that holds. A pronoun for a thing is
@@ -73,7 +88,7 @@ def any_order(sentences: Sequence[str]) -> bool:
     # Speech, lists, code and places in a document are left alone.
     if any(re.search(r"[\"“”„«»:;()\[\]{}<>=*#|/\\`_]", sentence) for sentence in sentences):
         return False
-    parts = [_words(sentence) for sentence in sentences]
+    parts = [_words(sentence) for sentence in plain]
     if not all(parts):
         return False
     comments = [_is_comment(words) for words in parts]
@@ -102,8 +117,13 @@ def without_punctuation(text: str) -> str | None:
     None where that could be read in another way: where words on both sides of a mark could belong together, where the
     mark makes the question, or where signs, numbers or capitals carry meaning.
     """
-    text = re.sub(_JOINED, lambda match: match[0].replace("-", ""), text.strip().replace("’", "'"))
-    if len(text) > MAX_LENGTH or not _STYLED.fullmatch(text) or not re.match(r"[A-Z]", text):
+    text = text.strip()
+    if len(text) > MAX_LENGTH or not "A" <= text[:1] <= "Z":
+        return None
+    text = text.replace("’", "'")
+    if "-" in text:
+        text = _JOINED.sub(lambda match: match[0].replace("-", ""), text)
+    if not _STYLED.fullmatch(text):
         return None
     if any(word.capitalize() == word and word.lower() in NAMES for word in re.findall(r"(?<=[\w,] )[A-Z][a-z]+", text)):
         return None
@@ -127,7 +147,11 @@ def is_unpunctuated(text: str) -> bool:
 
 
 def _words(sentence: str) -> list[str]:
-    return _WORD.findall(sentence.lower().replace("’", "'"))
+    """Return the words of a sentence in lower case, with all that can be contracted contracted."""
+    text = sentence.lower().replace("’", "'")
+    for pattern, short in _CONTRACTIONS:
+        text = pattern.sub(short, text)
+    return _WORD.findall(text)
 
 
 def _body(words: list[str]) -> list[str]:
@@ -155,7 +179,7 @@ def _is_comment(words: list[str]) -> bool:
     if words[0] in COMMENTS and not _has_subject(body):
         return len(words) <= 4 or words[0] not in INTERJECTIONS
     judged = words[0] in INTERJECTIONS or body[0] in {"that's", "it's", "this", "that"}
-    return judged and len(body) <= 9 and bool(OPINIONS.intersection(body[1:4]))
+    return judged and len(body) <= 9 and bool(OPINIONS.intersection(body[1:5]))
 
 
 def _takes_up(words: list[str]) -> bool:
@@ -269,8 +293,10 @@ def _evident(text: str, mark: re.Match[str]) -> bool:
             speaks = right not in {"i", "i'm", "i've"}
         if speaks and right in QUESTION_WORDS:
             speaks = not _asks(_words(re.split(r"[.!?…]", rest)[0]))
+        if right == "which" and not _asks(_words(re.split(r"[.!…]", rest)[0])):
+            return False
         open_end = left in AUXILIARIES and right not in SUBJECTS | _CLAUSES
-        return not speaks and not open_end and right not in CONNECTIVES - {"and", "also", "plus"}
+        return not speaks and not open_end and right not in CONNECTIVES - {"and", "also", "plus", "which"}
     if right in {"but", "so", "both"} or [right, *following] in (["keep", "up"], ["me", "included"]):
         return True
     if words[0] in INTERJECTIONS and len(words) <= 3:

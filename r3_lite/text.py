@@ -177,7 +177,11 @@ def _unified(text: str) -> str:
 
 
 def _lowered(text: str) -> str:
-    return _CODE.sub(_lower_unless_code, _UNIT.sub(_mark_capitals, text))
+    if not _DIGIT.search(text):
+        return text.lower()
+    text = _UNIT.sub(_mark_capitals, text)
+    codes = {word for word in _WITH_DIGIT.findall(text) if word != word.lower()}
+    return _CODE.sub(_lower_unless_code, text) if any(map(_is_code, codes)) else text.lower()
 
 
 def normalised(text: str) -> str:
@@ -191,14 +195,19 @@ def normalised(text: str) -> str:
     stays too: brackets, "./x" and "/x", "-5" and "5", "Do not. Go" and "Do not go".
     """
     unified = _unified(text.strip())
-    if any(map(str.islower, unified)):
+    # Most texts have nothing of what the slower expressions look for.
+    if unified.upper() != unified and unified[1:].lower() != unified[1:]:
         unified = _NAMED.sub(r"^\g<0>", _CASED.sub(_mark_capitals, unified))
-    plain = _lowered(_NAME_COMMA.sub(r"\g<0>^", unified)).translate(_TYPOGRAPHY)
-    if not _DENIAL.search(plain):
+    if "," in unified:
+        unified = _NAME_COMMA.sub(r"\g<0>^", unified)
+    plain = _lowered(unified).translate(_TYPOGRAPHY)
+    if _PAUSE.search(plain) and not _DENIAL.search(plain):
         plain = _PAUSE.sub(_without_pause, plain)
     lines = (line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in plain.splitlines())
     joined = "\n".join(line for line in lines if line.strip())
-    return _END.sub(_without_end, _QUOTED_WORD.sub(r"\1", joined)) or joined
+    if '"' in joined:
+        joined = _QUOTED_WORD.sub(r"\1", joined)
+    return _END.sub(_without_end, joined) if joined[-1:] in _ENDS else joined
 
 
 def _without_pause(match: re.Match[str]) -> str:
@@ -255,12 +264,14 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹⁻]+|(?<=\\d)[¼-¾⅐-⅞↉₀-₉①-
 # What follows a number may be a unit, and of units the case counts: kB and kb, mW and MW, g and G.
 _UNIT = re.compile(r"(?<=\d)\s?[^\W\d_]{1,4}(?![^\W_])")
 _CODE = re.compile(r"[^\W_]+")
+_DIGIT = re.compile(r"\d")
+_WITH_DIGIT = re.compile(r"[^\W\d_]*\d[^\W_]*")
 _TYPOGRAPHY = str.maketrans("“”„«»‘’‚‐‒–—−", '"""""\'\'\'-----')
 # In double quotes; behind a digit they are inches or seconds. More than a word may be speech, where I is another.
 _QUOTED_WORD = re.compile(r'(?<!\d)"((?<=^")[^"]*(?="[.!]*$)|[^"\s]*)(?<!\d)"')
 # What is a file, an identifier, an option or a letter that names something: there the case counts.
 _CASED = re.compile(
-    r"[\w.\\/~-]*[\\/_][\w.\\/-]+|\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|(?<=\s-)[A-Z](?!\w)|"
+    r"(?<![\w.\\/~-])(?=[^\s\\/_]*[\\/_])[\w.\\/~-]+|\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|(?<=\s-)[A-Z](?!\w)|"
     r"(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:"
     + "|".join(sorted(map(str.upper, CAPITALS)))
     + r")(?![\w'’])"
@@ -274,6 +285,7 @@ _DENIAL = re.compile(
     r"\b(?:no|not|never|nor|none|without|cannot|nicht|kein\w*|nie|ohne|pas|jamais|sans|nunca|sin|non|mai|senza|"
     r"не|нет|нельзя|никогда|без)\b|n't\b"
 )
+_ENDS = frozenset(".!…。！")
 _END = re.compile(r"([^\W_]+)([.!…。！]+)$")
 
 
