@@ -150,7 +150,9 @@ def dedupe(args: argparse.Namespace, settings: Settings) -> int:
     from r3_lite import duplicates_text
 
     with _engine(settings) as engine:
-        found = engine.merge_duplicates(None, args.threshold) if args.apply else (engine.duplicates(None, args.threshold),)
+        found = (
+            engine.merge_duplicates(None, args.threshold) if args.apply else (engine.duplicates(None, args.threshold),)
+        )
     result = duplicates_text.whole(*found) if args.json else duplicates_text.result(*found)
     if args.json:
         terminal.show_json(result.model_dump())
@@ -163,10 +165,13 @@ def dedupe(args: argparse.Namespace, settings: Settings) -> int:
     ]
     if rows:
         terminal.show_table(("", "id", "similarity", "memory"), rows, title="Say the same", wide="memory")
-    alike = [(f"{a.similarity:.2f}", a.id, a.memory, a.other_id, a.other_memory) for a in result.look_alikes]
-    if alike:
-        rows = [row for s, a, text, b, other in alike for row in ((s, a, text), ("", b, other))]
-        terminal.show_table(("similarity", "id", "memory"), rows, title="Look alike; they stay", wide="memory")
+    pairs = [
+        row
+        for one in result.look_alikes
+        for row in ((f"{one.similarity:.2f}", one.id, one.memory), ("", one.other_id, one.other_memory))
+    ]
+    if pairs:
+        terminal.show_table(("similarity", "id", "memory"), pairs, title="Look alike; they stay", wide="memory")
     return 0
 
 

@@ -6,10 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from r3_lite import sentences
-from r3_lite.english import AUXILIARIES, COPULAS, FEELINGS, GRADED, LIMITS, OPINIONS, PAST, SUBJECTS
+from r3_lite.english import AUXILIARIES, COPULAS, FEELINGS, GRADED, LIMITS, OPINIONS, PAST, SUBJECT_OPENINGS, SUBJECTS
 from r3_lite.text import normalised, word_set
+
+T = TypeVar("T", str, int)
 
 # r3's threshold: above it two texts are near matches.
 NEAR_MATCH = 0.85
@@ -26,8 +29,12 @@ _OPENING = re.compile(
 _FILLERS = frozenset("really very so super totally pretty actually definitely also please".split())
 _FILLER_NAME = re.compile(
     r"(?<=\S )(?:Really|Very|So|Super|Totally|Pretty|Actually|Definitely|Also|Please)(?!\w)|"
+    r"(?<!\w)(?:really|very|so|super|totally|pretty)(?= [A-HJ-Z])|"
     r"^(?:Really|Very|So|Super|Totally|Pretty|Actually|Definitely|Also|Please)(?= [^\W\d_a-z])"
 )
+# Opinions that are qualities too: a very cool place is a colder one.
+_MEASURED = frozenset("cool sweet special smart kind fun good bad easy rough tough important".split())
+_CLOSING = frozenset(". , - and but when".split())
 _LINKS = COPULAS | frozenset({"am", "seem", "seems", "seemed", "can", "do", "does", "have", "has"})
 _BEFORE_OPINION = COPULAS | frozenset("a an i'm it's that's me you him her us them made makes make and s ' , -".split())
 # Longer sentences are compared word by word.
@@ -54,7 +61,7 @@ def jaccard(a: str, b: str) -> float:
     return share(word_set(a), word_set(b))
 
 
-def share(first: frozenset[str], second: frozenset[str]) -> float:
+def share(first: frozenset[T], second: frozenset[T]) -> float:
     """Return the share of the elements of two sets that are in both, 0 to 1 (1 for two empty sets)."""
     union = len(first | second)
     return len(first & second) / union if union else 1.0
@@ -142,18 +149,28 @@ def _digest(text: str) -> bytes:
 
 
 def _statement(text: str) -> str:
-    pieces = sentences.split(_OPENING.sub("", text))
-    stripped = [_OPENING.sub("", piece) for piece in pieces]
+    pieces = sentences.split(_without_opening(text))
     if len(pieces) > 1:
-        forms = [_canonical(piece) for piece in stripped]
-        if sentences.any_order(stripped, forms):
+        opened = [_without_opening(piece) for piece in pieces]
+        forms = [_canonical(piece) for piece in opened]
+        if sentences.any_order(opened, forms):
             return "\n".join(sorted(forms))
     return "\n".join(map(_canonical, pieces))
 
 
+def _without_opening(text: str) -> str:
+    match = _OPENING.match(text)
+    if match is None:
+        return text
+    rest = text[match.end() :]
+    # "Remember that time in Oslo" points at a time.
+    points = match[0].rstrip().endswith("that") and rest[0].islower() and rest.split()[0] not in SUBJECT_OPENINGS
+    return text if points else rest
+
+
 def _canonical(sentence: str) -> str:
     """Return a normalised sentence with contractions written out and without fillers."""
-    if sentence[1:].lower() != sentence[1:] or _FILLER_NAME.match(sentence):
+    if sentence[1:].lower() != sentence[1:]:
         sentence = _FILLER_NAME.sub(r"^\g<0>", sentence)
     plain = normalised(sentence)
     if _SHORTENED.search(plain):
@@ -174,6 +191,9 @@ def _is_filler(tokens: list[str], place: int) -> bool:
     scope = " ".join(tokens[:place]).rpartition(" , but ")[2].replace("no wonder", "").split()
     if not following.isalpha() or LIMITS.intersection(scope):
         return False
+    # "So heavy that it broke" states more than emphasis.
+    free = {"that", "as", "for", "so"}.isdisjoint(tokens[place + 2 : place + 4])
+    after = tokens[place + 2] if place + 2 < len(tokens) else "."
     predicate = previous in _BEFORE_OPINION or not place or (place + 2 == len(tokens) and previous != "the")
     match word:
         case "also":
@@ -184,14 +204,14 @@ def _is_filler(tokens: list[str], place: int) -> bool:
             return previous in SUBJECTS | AUXILIARIES and following not in LIMITS | SUBJECTS
         case "really" | "so" if previous in _LINKS and following not in GRADED | LIMITS:
             # Behind a verb of being it adds emphasis to any quality; a noun phrase could be narrowed by it.
-            return {"that", "as", "for", "so"}.isdisjoint(tokens[place + 2 : place + 4]) and (
-                word == "really" or tokens[place + 2 : place + 3] in ([], ["."], [","], ["-"], ["and"], ["but"], ["when"])
-            ) or following in OPINIONS
+            return free and (word == "really" or following in OPINIONS or after in _CLOSING)
         case "really":
             attached = previous in SUBJECTS | {"that", "those", "these"} or following in FEELINGS | PAST
             return following not in LIMITS and (attached or (predicate and following in OPINIONS))
         case "so":
-            free = {"that", "as", "for", "so"}.isdisjoint(tokens[place + 2 : place + 4])
-            return free and (following in {"much", "many", "well", "different"} or (predicate and following in OPINIONS))
+            return free and (
+                following in {"much", "many", "well", "different"} or (predicate and following in OPINIONS)
+            )
         case _:
-            return predicate and following in OPINIONS
+            tame = following not in _MEASURED or not (word == "very" or previous in {"a", "an"})
+            return predicate and tame and following in OPINIONS

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from itertools import islice
 from math import inf
+from typing import TypeVar
 
 from r3_lite.merging import Group, LookAlike, Member, Merged, Plan
 from r3_lite.models import DedupeResult, DuplicateGroup, DuplicateMemory, NamedMemory
@@ -15,6 +16,8 @@ SHOWN_DUPLICATES = 50
 SHOWN_TEXT = 160
 # Look-alikes are the lesser part: they get what the groups leave, but at least this share of the room.
 _SHARE_OF_LOOK_ALIKES = 0.3
+
+S = TypeVar("S", DuplicateGroup, ShownLookAlike)
 
 
 def result(plan: Plan, merged: Merged | None = None, room: float = CEILING - FRAME) -> DedupeResult:
@@ -86,7 +89,7 @@ def _text(member: Member) -> str:
     return line(member.text, SHOWN_TEXT)
 
 
-def _fitting[S: (DuplicateGroup, ShownLookAlike)](items: Iterable[S], room: float) -> tuple[list[S], float]:
+def _fitting(items: Iterable[S], room: float) -> tuple[list[S], float]:
     """Return the first items that fit, at least one, and the characters they take as text and structure."""
     kept: list[S] = []
     used = 0.0
@@ -101,11 +104,11 @@ def _fitting[S: (DuplicateGroup, ShownLookAlike)](items: Iterable[S], room: floa
 
 
 def _message(plan: Plan, merged: Merged | None, shown: list[DuplicateGroup], alike: int) -> str:
-    duplicates, groups = (
-        (plan.duplicates, len(plan.groups)) if merged is None else (merged.deleted, len(merged.groups))
-    )
+    duplicates, groups = (plan.duplicates, len(plan.groups)) if merged is None else (merged.deleted, len(merged.groups))
     if merged is None:
-        notes = [f"{duplicates} duplicates in {groups} groups would be merged, each into the oldest that says the same."]
+        notes = [
+            f"{duplicates} duplicates in {groups} groups would be merged, each into the oldest that says the same."
+        ]
         if duplicates:
             notes.append("Repeat with dry_run: false to merge just these.")
         else:

@@ -162,8 +162,8 @@ def plan(database: Database, user_id: str, threshold: float) -> Plan:
 def carry_out(database: Database, user_id: str, planned: Plan) -> Merged:
     """Merge what was planned, at most 200 removals a transaction. Writes.
 
-    Before a group is merged all its memories are compared with what the plan saw: if one of them changed or is gone, the
-    group is left as it is. A larger group is merged in parts, each of them whole.
+    Before a group is merged all its memories are compared with what the plan saw: if one of them changed or is gone,
+    the group is left as it is. A larger group is merged in parts, each of them whole.
     """
     merged: list[Group] = []
     left_alone = kept_apart = 0
@@ -187,7 +187,7 @@ def _oldest_first(database: Database, user_id: str) -> Iterator[tuple[Member, st
     after: tuple[str, int] = ("", 0)
     while True:
         with database.read() as connection:
-            rows = connection.execute(
+            rows: list[Any] = connection.execute(
                 f"""SELECT {_STATE}, created_at FROM memories
                     WHERE user_id = ? AND (created_at, seq) > (?, ?) ORDER BY created_at, seq LIMIT {_PAGE}""",
                 (user_id, *after),

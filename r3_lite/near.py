@@ -82,7 +82,7 @@ def _between(
     ours = np.zeros(len(numbers) + 1, dtype=bool)
     found: dict[int, tuple[int, float]] = {}
     compared = 0
-    for place, (shared, size) in enumerate(classes):
+    for place, (shared, _) in enumerate(classes):
         if place in found:
             continue
         chosen = [numbers[word] for word in shared]

@@ -3,14 +3,16 @@
 Both are answered with no where there is doubt, and for other languages than English nearly always.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 
 from r3_lite.english import (
+    ADVERBS,
     ANSWERS,
     AUXILIARIES,
     CAPITALS,
-    COMMENTS,
+    COMPLIMENTS,
     CONNECTIVES,
     COPULAS,
     DENIALS,
@@ -33,7 +35,9 @@ MAX_SENTENCES = 8
 MAX_LENGTH = 2_000
 
 _BOUNDARY = re.compile(r"(?<=[^\W\d_]{2})(?P<end>[.!?…]+)\s+")
-_ABBREVIATION = re.compile(r"(?:^|\W)(?:dr|mr|mrs|ms|st|mt|prof|no|vs|etc|inc|ltd|jr|sr|gen|fig|approx|al|ca|dept|v)$", re.I)
+_ABBREVIATION = re.compile(
+    r"(?:^|\W)(?:dr|mr|mrs|ms|st|mt|prof|no|vs|etc|inc|ltd|jr|sr|gen|fig|approx|al|ca|dept|v)$", re.I
+)
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _PLAIN = re.compile(r"[A-Za-z0-9' \n]*")
 _CONTRACTIONS = (
@@ -49,14 +53,28 @@ _CONTRACTIONS = (
 )
 # Two words with a hyphen are one without it, but for prefixes: to re-sign is not to resign.
 _JOINED = re.compile(
-    r"(?<![A-Za-z])(?!(?:out|over|under|dis|mis|pre|non|sub|anti|counter|inter|super|semi|mid|ex)-)[A-Za-z]{3,}-[A-Za-z]{3,}(?![A-Za-z-])"
+    r"(?<![A-Za-z])(?!(?:out|over|under|dis|mis|pre|non|sub|anti|counter|inter|super|semi|mid|ex)-)"
+    r"[A-Za-z]{3,}-[A-Za-z]{3,}(?![A-Za-z-])"
 )
 # What a text may hold besides letters for its punctuation to be a matter of style alone.
-_STYLED = re.compile(r"(?:[A-Za-z0-9' ]|(?<=[A-Za-z])[.!?…]+(?= |$)|(?<=[A-Za-z]),(?= )|(?<= )-(?= ))*")
+_STYLED = re.compile(r"(?:[A-Za-z0-9' ]|(?<=[A-Za-z])[.!?…]+(?= |$)|(?<=[A-Za-z]),(?= )|(?<=[A-Za-z] )-(?= [A-Za-z]))*")
 # In front of these a missing mark joins two sentences into one.
 _RISKY = frozenset("not no only unless until because if or than".split())
+# These may go on with the sentence before them, or belong to the one that they begin.
+_CONTINUES = (
+    SEQUENCE
+    | ADVERBS
+    | frozenset(
+        "for to of in on at with by from about into without during after before since near under over through like as "
+        "more less so enough too only even just still".split()
+    )
+) - {"also", "plus", "anyway", "however"}
+_CARRIES = frozenset("go come help helped let make made try stop start keep please be get".split())
 _CLAUSES = frozenset("i i'm i've i'll it it's we we're we'll you're let's that's huh which".split())
+_OPENERS = INTERJECTIONS | ADVERBS
+_ASKED = SUBJECTS | frozenset("there the this that those these any some your my".split())
 _SMALL = frozenset("for to of in on at with by from and or so but not no".split())
+_FINITE = COPULAS | frozenset("has have will can lives works likes".split())
 _PRONOUNS = frozenset("it its it's that that's this these those them one ones".split())
 
 
@@ -101,12 +119,12 @@ def any_order(sentences: Sequence[str], plain: Sequence[str]) -> bool:
     if len(stated) < 2:
         # Beside comments a fact stands wherever it stands.
         return True
-    if any(_leans(words, question) for words, question in stated) or not _pronouns_stay(parts, comments, sentences):
+    if any(_leans(words, question) for words, question in stated) or not _pronouns_stay(parts, sentences):
         return False
     told = [words for words, question in stated if not question]
     if len(told) < len(stated) and any(map(_may_answer, told)):
         return False
-    if sum(map(_is_event, (words for words, _ in stated))) > 1 or sum(not _has_subject(_body(w)) for w in told) > 1:
+    if sum(map(_is_event, (words for words, _ in stated))) > 1 or not all(_has_subject(_body(w)) for w in told):
         return False
     return not any(_alike(a, b) for n, (a, _) in enumerate(stated) for b, _ in stated[:n])
 
@@ -129,15 +147,15 @@ def without_punctuation(text: str) -> str | None:
         return None
     if any(word.lower() in CAPITALS for word in re.findall(r"(?<![\w'])[A-Z]{2,}(?![\w'])", text)):
         return None
-    for mark in re.finditer(r"([A-Za-z']+)(?:[.!?…]+|,| -) +(?:- +)?(?=([A-Za-z']+))", text):
+    for mark in re.finditer(r"([A-Za-z']+)(?:[.!?…]+|,| -) +(?:- +)?(?=([A-Za-z0-9']+))", text):
         if not _evident(text, mark):
             return None
     for sentence in re.split(r"(?<=[.!?…])\s+", text):
         words = _words(sentence)
         if sentence.endswith("?") and words[-1:] != ["huh"] and not _asks(words):
             return None
-    words = " ".join(_WORD.findall(text.lower()))
-    return words if len(words.split()) > 3 else None
+    plain = _WORD.findall(text.lower())
+    return " ".join(plain) if len(plain) > 3 else None
 
 
 def is_unpunctuated(text: str) -> bool:
@@ -157,7 +175,7 @@ def _words(sentence: str) -> list[str]:
 def _body(words: list[str]) -> list[str]:
     """Return a sentence without what it begins with to address somebody: "Wow, Mel, that's" is "that's"."""
     start = 0
-    while start < min(3, len(words)) and words[start] in INTERJECTIONS:
+    while start < min(3, len(words)) and words[start] in _OPENERS:
         start += 1
     name = words[start : start + 1]
     if start and words[start + 1 : start + 2] and not SUBJECT_OPENINGS.union(_SMALL).intersection(name):
@@ -168,30 +186,40 @@ def _body(words: list[str]) -> list[str]:
 def _is_comment(words: list[str]) -> bool:
     """Tell whether a sentence is no more than a reaction: "Wow, great pic!", "That's so cool", "Thanks, Ana"."""
     body = _body(words)
-    if any(" ".join(words[:length]) in PHRASES for length in (len(words), len(words) - 1)):
+    if " ".join(words) in PHRASES or " ".join(words[:-1]) in PHRASES or words[:2] == ["can't", "wait"]:
         return True
-    if words[0] in ANSWERS and not body:
+    if words[:2] in (["keep", "going"], ["have", "fun"]) and not DENIALS.intersection(words):
         return True
-    if any(word in DENIALS or word.endswith("n't") for word in words if word != "can't"):
+    if any(word in DENIALS or word.endswith("n't") for word in words):
         return False
-    if words[0] in INTERJECTIONS and len(body) > 2 and body[1] in COMMENTS - INTERJECTIONS:
+    addressed = words[0] in INTERJECTIONS
+    if addressed and len(body) <= 1:
         return True
-    if words[0] in COMMENTS and not _has_subject(body):
-        return len(words) <= 4 or words[0] not in INTERJECTIONS
-    judged = words[0] in INTERJECTIONS or body[0] in {"that's", "it's", "this", "that"}
+    if COMPLIMENTS.intersection(words[:1] + body[: 2 if addressed else 1]):
+        return not _has_subject(body)
+    if words[0] in {"sounds", "looks", "good", "amazing"} or (addressed and not _has_subject(body) and len(words) <= 4):
+        return bool(OPINIONS.intersection(words)) or words[:2] == ["sounds", "like"]
+    judged = addressed or body[0] in {"that's", "it's", "this", "that"}
     return judged and len(body) <= 9 and bool(OPINIONS.intersection(body[1:5]))
 
 
 def _takes_up(words: list[str]) -> bool:
     """Tell whether a sentence begins by going on from another."""
-    return words[0] in CONNECTIVES | SEQUENCE or (words[0] in ANSWERS and words[0] not in INTERJECTIONS)
+    return (
+        words[0] in CONNECTIVES
+        or words[0] in SEQUENCE
+        or words[0] in ADVERBS
+        or (words[0] in ANSWERS and words[0] not in INTERJECTIONS)
+    )
 
 
 def _leans(words: list[str], question: bool) -> bool:
     """Tell whether a sentence depends on its place among others: in time, or for words that it leaves out."""
     end = [word for word in words if word != "too"][-1:]
     left_out = end == [] or (end[0] in ELLIPSIS and not (question and len(words) > 4))
-    return left_out or ("other" in words and not question) or bool(SEQUENCE.intersection(words)) or len(_body(words)) < 3
+    return (
+        left_out or ("other" in words and not question) or bool(SEQUENCE.intersection(words)) or len(_body(words)) < 3
+    )
 
 
 def _may_answer(words: list[str]) -> bool:
@@ -205,9 +233,9 @@ def _has_subject(body: list[str]) -> bool:
     if not body:
         return False
     first = body[0]
-    return first in SUBJECT_OPENINGS or first in QUESTION_WORDS or (first.endswith("ing") and len(first) > 5) or (
-        len(body) > 2 and (body[1] in COPULAS | {"has", "have", "will", "can", "lives", "works", "likes"} or body[0].endswith("'s"))
-    )
+    if first in SUBJECT_OPENINGS or first in QUESTION_WORDS or (first.endswith("ing") and len(first) > 5):
+        return True
+    return len(body) > 2 and (body[1] in _FINITE or first.endswith("'s"))
 
 
 def _is_event(words: list[str]) -> bool:
@@ -224,9 +252,9 @@ def _is_event(words: list[str]) -> bool:
     return False
 
 
-def _pronouns_stay(parts: list[list[str]], comments: list[bool], sentences: Sequence[str]) -> bool:
-    things = [bool(set(words) & _PRONOUNS) and not comment for words, comment in zip(parts, comments, strict=True)]
-    if any(things) and len(parts) > 2:
+def _pronouns_stay(parts: list[list[str]], sentences: Sequence[str]) -> bool:
+    # Among three "that" may be the one or the other.
+    if len(parts) > 2 and any(_PRONOUNS.intersection(words) for words in parts):
         return False
     people = [_unbound(words) for words in parts]
     if not any(people):
@@ -258,13 +286,17 @@ def _asks(words: list[str]) -> bool:
         body = body[1:]
     first, rest = body[0], body[1:]
     if first in AUXILIARIES | {"could", "would", "should"}:
-        return bool(rest) and rest[0] in SUBJECTS | {"there", "the", "this", "that", "any", "your", "my"} - {"it"} | (
-            {"it"} if first not in {"do", "have"} else set()
-        )
+        # "Do it", "have it" are orders.
+        return bool(_ASKED.intersection(rest[:1])) and not (first in {"do", "have"} and rest[0] == "it")
     if first.split("'")[0] in QUESTION_WORDS:
-        inverted = any(a in AUXILIARIES | {"would", "could", "should", "did"} and b in SUBJECTS | {"the", "your", "those", "this", "that", "these", "some"} for a, b in zip(body, body[1:], strict=False))
-        return inverted or "'" in first or rest[:1] == ["about"] or (
-            first in {"what", "which"} and bool({"made", "inspired", "has", "is", "was"}.intersection(rest[:2]))
+        inverted = any(
+            a in AUXILIARIES | {"would", "could", "should", "did"} and b in _ASKED for a, b in itertools.pairwise(body)
+        )
+        return (
+            inverted
+            or "'" in first
+            or rest[:1] == ["about"]
+            or (first in {"what", "which"} and bool({"made", "inspired", "has", "is", "was"}.intersection(rest[:2])))
         )
     return first in {"any", "anything", "got", "mind"} or (first == "you" and rest[:1] == ["got"])
 
@@ -274,7 +306,7 @@ def _evident(text: str, mark: re.Match[str]) -> bool:
     left, right = mark[1].lower(), mark[2].lower()
     sentence = re.split(r"[.!?…]", text[: mark.end(1)])[-1].lower()
     words = _words(sentence)
-    if left in DENIALS or left.endswith("n't") or right in _RISKY:
+    if left in DENIALS or left.endswith("n't") or right in _RISKY or right[0].isdigit():
         return False
     if right == "that" and not (left in INTERJECTIONS or words[0] in INTERJECTIONS or words[-2:] == ["to", "me"]):
         return False
@@ -291,15 +323,19 @@ def _evident(text: str, mark: re.Match[str]) -> bool:
         speaks = left in SPEECH and right not in {"keep", "always", "thanks", "can't"} and "what" not in words
         if speaks and left == "hear":
             speaks = right not in {"i", "i'm", "i've"}
+        asks = _asks(_words(re.split(r"[.!?…]", rest)[0]))
         if speaks and right in QUESTION_WORDS:
-            speaks = not _asks(_words(re.split(r"[.!?…]", rest)[0]))
-        if right == "which" and not _asks(_words(re.split(r"[.!…]", rest)[0])):
+            speaks = not asks
+        if right in SUBJECTS | _CLAUSES:
+            return not speaks
+        if right in _CONTINUES or (right.endswith("ed") and left not in OPINIONS):
             return False
-        open_end = left in AUXILIARIES and right not in SUBJECTS | _CLAUSES
-        return not speaks and not open_end and right not in CONNECTIVES - {"and", "also", "plus", "which"}
+        if not asks and (left in _CARRIES or right in QUESTION_WORDS):
+            return False
+        return not speaks and left not in AUXILIARIES and right not in CONNECTIVES - {"and", "also", "plus", "which"}
     if right in {"but", "so", "both"} or [right, *following] in (["keep", "up"], ["me", "included"]):
         return True
-    if words[0] in INTERJECTIONS and len(words) <= 3:
+    if words[0] in _OPENERS and len(words) <= 3:
         return True
     if " ".join(words) in PHRASES:
         return address or right in _CLAUSES
@@ -311,6 +347,8 @@ def _evident(text: str, mark: re.Match[str]) -> bool:
         return left not in SPEECH
     if right == "and":
         return following[:1] in ([word] for word in SUBJECTS | _CLAUSES | {"hey", "that"}) and left not in SPEECH
-    # "That's great, Mel!": who is spoken to, at the end; not "Let's eat, grandma", "I'll call you, Bo", "my brother, Bo".
-    said = left in OPINIONS | INTERJECTIONS | {"lot"} or (words[-2:-1] and words[-2] in _SMALL and left in {"you", "that", "it"})
+    # "That's great, Mel!": who is spoken to; not "Let's eat, grandma", "I'll call you, Bo", "Ask my brother, Bo".
+    said = left in OPINIONS | INTERJECTIONS | {"lot"} or (
+        words[-2:-1] and words[-2] in _SMALL and left in {"you", "that", "it"}
+    )
     return address and (said or words[0] in {"sounds", "looks"})

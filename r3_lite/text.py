@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from r3_lite.english import BEHIND_COMMA, CAPITALS, INTERJECTIONS, NAMES, SPEECH, SUBJECT_OPENINGS, SUBJECTS
+from r3_lite.english import ADVERBS, BEHIND_COMMA, CAPITALS, INTERJECTIONS, NAMES, SPEECH, SUBJECT_OPENINGS, SUBJECTS
 
 # Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
 # Thai, Lao, Tibetan, Myanmar, Khmer · Hangul Jamo · kana, bopomofo, Han and their extensions · Hangul ·
@@ -228,7 +228,7 @@ def _without_pause(match: re.Match[str]) -> str:
         # "I know, he left" is not "I know he left".
         speaks = clause[-1] in SPEECH and after[0].split("'")[0] in SUBJECTS | {"that", "there"}
         return mark if speaks else ""
-    if opening[0] in INTERJECTIONS and len(opening) == len(clause) <= 2:
+    if opening[0] in INTERJECTIONS | ADVERBS and len(opening) == len(clause) <= 2:
         return ""
     if " ".join(opening) in _PHRASES or (len(clause) == len(after) == 1 < len(opening)):
         return ""
@@ -272,9 +272,7 @@ _QUOTED_WORD = re.compile(r'(?<!\d)"((?<=^")[^"]*(?="[.!]*$)|[^"\s]*)(?<!\d)"')
 # What is a file, an identifier, an option or a letter that names something: there the case counts.
 _CASED = re.compile(
     r"(?<![\w.\\/~-])(?=[^\s\\/_]*[\\/_])[\w.\\/~-]+|\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|(?<=\s-)[A-Z](?!\w)|"
-    r"(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:"
-    + "|".join(sorted(map(str.upper, CAPITALS)))
-    + r")(?![\w'’])"
+    r"(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:" + "|".join(sorted(map(str.upper, CAPITALS))) + r")(?![\w'’])"
 )
 _NAMED = re.compile(r"(?<=[\w,;:)] )(?:" + "|".join(sorted(map(str.capitalize, NAMES))) + r")(?!\w)")
 _PHRASES = frozenset({"by the way", "for example", "for instance", "of course", "in fact", "in short"})

@@ -19,11 +19,11 @@ def deduplicate_memories(
     *,
     user_id: UserId,
     similarity_threshold: Annotated[
-        float, Field(ge=0.5, le=1, description="Share of common words that makes look-alikes, 0.5 to 1."), null_means(0.85)
+        float,
+        Field(ge=0.5, le=1, description="Share of common words that makes look-alikes, 0.5 to 1."),
+        null_means(0.85),
     ] = 0.85,
-    dry_run: Annotated[
-        bool, null_means(True), Field(description="False merges what the last preview showed.")
-    ] = True,
+    dry_run: Annotated[bool, null_means(True), Field(description="False merges what the last preview showed.")] = True,
     engine: Engine = Depends(current_engine),
 ) -> models.DedupeResult:
     """Find memories that say the same in other words, and merge them into the oldest. Use it to clean up; preview
