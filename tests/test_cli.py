@@ -15,8 +15,8 @@ from mcp_helpers import Server, environment
 
 from r3_lite import cli, terminal
 
-COMMANDS = ("serve", "demo", "add", "search", "get", "list", "delete", "graph", "stats", "config", "models")
-PRINTS_JSON = ("add", "search", "get", "list", "delete", "graph", "stats", "models")
+COMMANDS = ("serve", "demo", "add", "search", "get", "list", "delete", "dedupe", "graph", "stats", "config", "models")
+PRINTS_JSON = ("add", "search", "get", "list", "delete", "dedupe", "graph", "stats", "models")
 UNKNOWN_ID = "mem_00000000000000000000000"
 FULL = {"R3_INTELLIGENCE": "full"}
 
