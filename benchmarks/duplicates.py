@@ -1,13 +1,13 @@
 """Are duplicates found, and nothing but duplicates; and how long does it take on a large store?
 
-Method: pairs of texts, each marked as the same or not, go through the rule that decides about automatic merging: a set
-of our own (`wordings.json`: one fact changed in many phrasings, and harmless rewordings), and a file of pairs where one
-is given: a JSON list of {"a", "b", "same", "kind"}. Precision is the share of the merged pairs that are the same,
-recall the share of the same pairs that are merged.
+Method: pairs of texts, each marked as the same or not, go through the rule that decides about automatic
+merging: a set of our own (`wordings.json`: one fact changed in many phrasings, and harmless rewordings), and a
+file of pairs where one is given: a JSON list of {"a", "b", "same", "kind"}. Precision is the share of the
+merged pairs that are the same, recall the share of the same pairs that are merged.
 
 Then stores of notes are made in which a tenth is a rewording of another, and two fifths come from one template with
-other numbers, and a process of its own makes the plan and carries it out. The clock is processor time, since the machine
-has other work; memory is the greatest resident size of that process.
+other numbers, and a process of its own makes the plan and carries it out. The clock is processor time, since the
+machine has other work; memory is the greatest resident size of that process.
 
 Bars: no changed fact merged; with --data precision >= .99 and recall >= .90; the plan of 10,000 memories <= 3 s, of
 100,000 <= 45 s, <= 500 MB.

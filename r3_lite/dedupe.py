@@ -9,7 +9,18 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from r3_lite import sentences
-from r3_lite.english import AUXILIARIES, COPULAS, FEELINGS, GRADED, LIMITS, OPINIONS, PAST, SUBJECT_OPENINGS, SUBJECTS
+from r3_lite.english import (
+    AUXILIARIES,
+    COPULAS,
+    FEELINGS,
+    GRADED,
+    LIMITS,
+    OPINIONS,
+    PAST,
+    PERSONS,
+    SUBJECT_OPENINGS,
+    SUBJECTS,
+)
 from r3_lite.text import normalised, word_set
 
 T = TypeVar("T", str, int)
@@ -22,7 +33,7 @@ SIMILAR = 0.6
 _OPENING = re.compile(
     r"^\s*(?:(?:note\s+that|remember\s+that|please\s+remember\s+that|fyi|btw)\b\s*(?:[:,]|-(?!\S))?|"
     r"(?:by\s+the\s+way|just\s+so\s+you\s+know|for\s+the\s+record|oh|hey)\s*(?:[:,]|-(?!\S))|"
-    r"(?:please\s+)?(?:remember|note|reminder|quick\s+update)\s*(?:[:,]|-(?!\S))|well\s*,)\s*(?=(?:\S*[^\W\d_]\S*\s+){2})",
+    r"(?:please\s+)?(?:remember|note|reminder|quick\s+update)\s*(?:[:,]|-(?!\S))|well\s*,)\s*",
     re.IGNORECASE,
 )
 # Words that may only add emphasis; `_is_filler` says where.
@@ -163,8 +174,12 @@ def _without_opening(text: str) -> str:
     if match is None:
         return text
     rest = text[match.end() :]
+    begin = rest[:200].split()
+    # What is left must be a statement: "Note 7 explodes", "Note: 2" are not about a note.
+    if len(begin) < 3 or not all(any(map(str.isalpha, word)) for word in begin[:2]):
+        return text
     # "Remember that time in Oslo" points at a time.
-    points = match[0].rstrip().endswith("that") and rest[0].islower() and rest.split()[0] not in SUBJECT_OPENINGS
+    points = match[0].rstrip().endswith("that") and rest[0].islower() and begin[0] not in SUBJECT_OPENINGS
     return text if points else rest
 
 
@@ -199,7 +214,7 @@ def _is_filler(tokens: list[str], place: int) -> bool:
         case "also":
             return previous in SUBJECTS and following not in LIMITS
         case "please":
-            return not place
+            return not place and following not in PERSONS | SUBJECTS | {"me", "us", "and", "note"}
         case "actually" | "definitely":
             return previous in SUBJECTS | AUXILIARIES and following not in LIMITS | SUBJECTS
         case "really" | "so" if previous in _LINKS and following not in GRADED | LIMITS:

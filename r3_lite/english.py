@@ -83,10 +83,11 @@ PHRASES = frozenset(
 QUESTION_WORDS = _set("what how where why when who whose which what's how's where's why's when's who's how'd")
 # What may stand behind a comma that says no more than the words around it.
 BEHIND_COMMA = SUBJECTS | _set(
-    "i'm i've i'll i'd it's that's there's let's we're we've we'll they're they've he's she's you're you've "
-    "you'll but which so because although though while whereas at on in since until by from during please too "
-    "always again anyway right huh thanks today yesterday tomorrow currently usually especially"
+    "i'm i've i'll i'd it's there's let's we're we've we'll they're they've he's she's you're you've you'll but so "
+    "because although though while whereas at on in since until by from during please"
 )
+# The same as the last word of a sentence.
+LAST_BEHIND_COMMA = _set("too always again anyway right huh thanks today yesterday tomorrow currently usually please")
 # A sentence with one of these hangs on what stands before it, or says when something happened or holds.
 SEQUENCE = _set(
     "then next first firstly second secondly third thirdly finally last lastly later afterwards afterward "

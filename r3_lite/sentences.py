@@ -69,6 +69,13 @@ _CONTINUES = (
         "more less so enough too only even just still".split()
     )
 ) - {"also", "plus", "anyway", "however"}
+# A sentence that begins so has no word to spare to the one before it; nor has one with these in the second place.
+_FIRST = SUBJECT_OPENINGS | QUESTION_WORDS | INTERJECTIONS | frozenset("and also plus always both".split())
+_SECOND = (
+    AUXILIARIES
+    | SUBJECT_OPENINGS
+    | frozenset("me him us them up out off over to for of in on at with and or not really that".split())
+)
 _CARRIES = frozenset("go come help helped let make made try stop start keep please be get".split())
 _CLAUSES = frozenset("i i'm i've i'll it it's we we're we'll you're let's that's huh which".split())
 _OPENERS = INTERJECTIONS | ADVERBS
@@ -304,36 +311,54 @@ def _asks(words: list[str]) -> bool:
 def _evident(text: str, mark: re.Match[str]) -> bool:
     """Tell whether the words around a mark part there without it."""
     left, right = mark[1].lower(), mark[2].lower()
-    sentence = re.split(r"[.!?…]", text[: mark.end(1)])[-1].lower()
-    words = _words(sentence)
+    words = _words(re.split(r"[.!?…]", text[: mark.end(1)])[-1])
     if left in DENIALS or left.endswith("n't") or right in _RISKY or right[0].isdigit():
         return False
     if right == "that" and not (left in INTERJECTIONS or words[0] in INTERJECTIONS or words[-2:] == ["to", "me"]):
         return False
     rest = text[mark.start(2) :]
-    following = _words(rest)[1:2]
-    address = mark[2][0].isupper() and rest[len(mark[2]) : len(mark[2]) + 1] in {".", "!", "?"}
     sign = text[mark.end(1)]
-    if sign in ".!?… ":
-        if len(words) == 1 and sign != " ":
-            return left in INTERJECTIONS
-        if " ".join(words) in PHRASES or right in {"but", "so"}:
-            return True
-        # "It's good to know. He left." is not "It's good to know he left".
-        speaks = left in SPEECH and right not in {"keep", "always", "thanks", "can't"} and "what" not in words
-        if speaks and left == "hear":
-            speaks = right not in {"i", "i'm", "i've"}
-        asks = _asks(_words(re.split(r"[.!?…]", rest)[0]))
-        if speaks and right in QUESTION_WORDS:
-            speaks = not asks
-        if right in SUBJECTS | _CLAUSES:
-            return not speaks
-        if right in _CONTINUES or (right.endswith("ed") and left not in OPINIONS):
-            return False
-        if not asks and (left in _CARRIES or right in QUESTION_WORDS):
-            return False
-        return not speaks and left not in AUXILIARIES and right not in CONNECTIVES - {"and", "also", "plus", "which"}
-    if right in {"but", "so", "both"} or [right, *following] in (["keep", "up"], ["me", "included"]):
+    if sign == ",":
+        address = mark[2][0].isupper() and rest[len(mark[2]) : len(mark[2]) + 1] in {".", "!", "?"}
+        return _evident_comma(words, left, right, _words(rest)[1:2], address)
+    if len(words) == 1 and sign != " ":
+        return left in INTERJECTIONS
+    return _evident_end(words, left, right, _words(re.split(r"[.!…]", rest)[0]))
+
+
+def _evident_end(words: list[str], left: str, right: str, following: list[str]) -> bool:
+    """Tell whether one hears a sentence end without its mark, from its words and those of the following one."""
+    second = following[1:2]
+    asks = _asks(following)
+    if " ".join(words) in PHRASES or right in {"but", "so"}:
+        return True
+    # "It's good to know. He left." is not "It's good to know he left", nor "I told you. Bo left." "I told you Bo left".
+    speaks = left in SPEECH and right not in {"keep", "always", "thanks", "can't"} and "what" not in words
+    if speaks and left == "hear":
+        speaks = right not in {"i", "i'm", "i've"}
+    speaks = speaks or (bool(SPEECH.intersection(words[-2:-1])) and left in {"you", "me", "him", "her", "us", "them"})
+    if right in SUBJECTS | _CLAUSES:
+        return not speaks
+    if right in QUESTION_WORDS:
+        return asks
+    if right in _CONTINUES or (right.endswith("ed") and left not in OPINIONS):
+        return False
+    done = bool(words[-2:-1]) and words[-2].endswith(("'ve", "have", "has", "had"))
+    if left in _CARRIES and not done and not asks:
+        return False
+    # An opinion is no subject: "That's awesome. Gonna try it."
+    if (right == "can't" and second == ["wait"]) or (right == "gonna" and left in OPINIONS):
+        return True
+    # "We can win. Big data is the key" could be "We can win big. Data is the key".
+    keeps = right == "keep" and second[:1] != [] and second[0].endswith("ing")
+    if not (asks or keeps or right in _FIRST or right.endswith("ing") or _SECOND.intersection(second)):
+        return len(words) <= 3 and words[0] in INTERJECTIONS
+    return not speaks and left not in AUXILIARIES and right not in CONNECTIVES - {"and", "also", "plus"}
+
+
+def _evident_comma(words: list[str], left: str, right: str, second: list[str], address: bool) -> bool:
+    """Tell whether one hears a comma; with `address` there is one word behind it that may name who is spoken to."""
+    if right in {"but", "so", "both"} or [right, *second] in (["keep", "up"], ["me", "included"]):
         return True
     if words[0] in _OPENERS and len(words) <= 3:
         return True
@@ -343,12 +368,12 @@ def _evident(text: str, mark: re.Match[str]) -> bool:
         return address
     if DENIALS.intersection(words) or any(word.endswith("n't") for word in words):
         return False
-    if right in _CLAUSES or (right == "even" and following[:1] in (["if"], ["when"], ["though"])):
+    if right in _CLAUSES or (right == "even" and second in (["if"], ["when"], ["though"])):
         return left not in SPEECH
     if right == "and":
-        return following[:1] in ([word] for word in SUBJECTS | _CLAUSES | {"hey", "that"}) and left not in SPEECH
+        return second in ([word] for word in SUBJECTS | _CLAUSES | {"hey", "that"}) and left not in SPEECH
     # "That's great, Mel!": who is spoken to; not "Let's eat, grandma", "I'll call you, Bo", "Ask my brother, Bo".
     said = left in OPINIONS | INTERJECTIONS | {"lot"} or (
-        words[-2:-1] and words[-2] in _SMALL and left in {"you", "that", "it"}
+        bool(_SMALL.intersection(words[-2:-1])) and left in {"you", "that", "it"}
     )
     return address and (said or words[0] in {"sounds", "looks"})

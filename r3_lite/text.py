@@ -7,7 +7,17 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from r3_lite.english import ADVERBS, BEHIND_COMMA, CAPITALS, INTERJECTIONS, NAMES, SPEECH, SUBJECT_OPENINGS, SUBJECTS
+from r3_lite.english import (
+    ADVERBS,
+    BEHIND_COMMA,
+    CAPITALS,
+    INTERJECTIONS,
+    LAST_BEHIND_COMMA,
+    NAMES,
+    SPEECH,
+    SUBJECT_OPENINGS,
+    SUBJECTS,
+)
 
 # Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
 # Thai, Lao, Tibetan, Myanmar, Khmer · Hangul Jamo · kana, bopomofo, Han and their extensions · Hangul ·
@@ -201,7 +211,7 @@ def normalised(text: str) -> str:
     if "," in unified:
         unified = _NAME_COMMA.sub(r"\g<0>^", unified)
     plain = _lowered(unified).translate(_TYPOGRAPHY)
-    if _PAUSE.search(plain) and not _DENIAL.search(plain):
+    if len(plain) <= _MAX_PAUSED and _PAUSE.search(plain) and not _DENIAL.search(plain):
         plain = _PAUSE.sub(_without_pause, plain)
     lines = (line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in plain.splitlines())
     joined = "\n".join(line for line in lines if line.strip())
@@ -221,14 +231,19 @@ def _without_pause(match: re.Match[str]) -> str:
     if mark == ":":
         return mark if clause[-1] in SPEECH else ""
     opening = before.split()
-    if after[:2] in (["that", "is"], ["there", "is"]):
+    if after[:2] == ["there", "is"]:
         # Written out as other writers contract it.
-        after[:2] = [f"{after[0]}'s"]
+        after[:2] = ["there's"]
+    if len(after) == 1 and after[0] in LAST_BEHIND_COMMA:
+        return ""
+    if opening[0] in ADVERBS or opening[0] == "well":
+        # "However, hard he tries" is not "However hard he tries", and "Now, that is so" not "Now that is so".
+        return "" if len(opening) == 1 and after[0] in SUBJECT_OPENINGS and after[0] != "that" else mark
     if after[0] in BEHIND_COMMA or (after[0] == "and" and len(after) > 1 and after[1] in SUBJECT_OPENINGS):
-        # "I know, he left" is not "I know he left".
-        speaks = clause[-1] in SPEECH and after[0].split("'")[0] in SUBJECTS | {"that", "there"}
-        return mark if speaks else ""
-    if opening[0] in INTERJECTIONS | ADVERBS and len(opening) == len(clause) <= 2:
+        # "I know, he left" is not "I know he left", "only fish, on Fridays" not "only fish on Fridays".
+        speaks = clause[-1] in SPEECH and after[0].split("'")[0] in SUBJECTS | {"there"}
+        return mark if speaks or "only" in opening else ""
+    if opening[0] in INTERJECTIONS and len(opening) == len(clause) <= 2:
         return ""
     if " ".join(opening) in _PHRASES or (len(clause) == len(after) == 1 < len(opening)):
         return ""
@@ -265,17 +280,21 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹⁻]+|(?<=\\d)[¼-¾⅐-⅞↉₀-₉①-
 _UNIT = re.compile(r"(?<=\d)\s?[^\W\d_]{1,4}(?![^\W_])")
 _CODE = re.compile(r"[^\W_]+")
 _DIGIT = re.compile(r"\d")
-_WITH_DIGIT = re.compile(r"[^\W\d_]*\d[^\W_]*")
+_WITH_DIGIT = re.compile(r"(?<![^\W_])[^\W\d_]*\d[^\W_]*")
 _TYPOGRAPHY = str.maketrans("“”„«»‘’‚‐‒–—−", '"""""\'\'\'-----')
 # In double quotes; behind a digit they are inches or seconds. More than a word may be speech, where I is another.
 _QUOTED_WORD = re.compile(r'(?<!\d)"((?<=^")[^"]*(?="[.!]*$)|[^"\s]*)(?<!\d)"')
 # What is a file, an identifier, an option or a letter that names something: there the case counts.
 _CASED = re.compile(
-    r"(?<![\w.\\/~-])(?=[^\s\\/_]*[\\/_])[\w.\\/~-]+|\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|(?<=\s-)[A-Z](?!\w)|"
-    r"(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:" + "|".join(sorted(map(str.upper, CAPITALS))) + r")(?![\w'’])"
+    r"(?<![\w.\\/~-])(?=[\w.~-]*[\\/_])[\w.\\/~-]+|(?<![\w.])\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|"
+    r"(?<=\s-)[A-Z](?!\w)|(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:"
+    + "|".join(sorted(map(str.upper, CAPITALS)))
+    + r")(?![\w'’])"
 )
 _NAMED = re.compile(r"(?<=[\w,;:)] )(?:" + "|".join(sorted(map(str.capitalize, NAMES))) + r")(?!\w)")
 _PHRASES = frozenset({"by the way", "for example", "for instance", "of course", "in fact", "in short"})
+# Longer texts keep their commas.
+_MAX_PAUSED = 20_000
 _PAUSE = re.compile(r"(?<=[A-Za-z])[,;:](?!\^)(?=\s)")
 # "Mary, Ann" are two, "Mary Ann" is one. The first word of a text is a capital anyway: "Hello, World".
 _NAME_COMMA = re.compile(r"(?<=\s)(?=[^\W\d_a-z])\w+,(?=\s+[^\W\d_a-z])")
