@@ -20,15 +20,14 @@ def deduplicate_memories(
     user_id: UserId,
     similarity_threshold: Annotated[
         float,
-        Field(ge=0.5, le=1, description="Share of common words that makes look-alikes, 0.5 to 1."),
+        Field(ge=0.5, le=1, description="Of look-alikes, 0.5 to 1."),
         null_means(0.85),
     ] = 0.85,
-    dry_run: Annotated[bool, null_means(True), Field(description="False merges what the last preview showed.")] = True,
+    dry_run: Annotated[bool, null_means(True), Field(description="False merges what the preview showed.")] = True,
     engine: Engine = Depends(current_engine),
 ) -> models.DedupeResult:
-    """Find memories that say the same in other words, and merge them into the oldest. Use it to clean up; preview
-    first. Whatever differs in a fact is never merged, only listed as look-alike. What was removed stays in the
-    history."""
+    """Find memories that say the same in other words, and merge them into the oldest. Use it to clean up, preview
+    first. What differs in a fact only looks alike and stays. The history keeps what is removed."""
     if dry_run:
         return duplicates_text.result(engine.duplicates(user_id, similarity_threshold))
     return duplicates_text.result(*engine.merge_duplicates(user_id, similarity_threshold))
