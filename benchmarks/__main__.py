@@ -19,7 +19,18 @@ from typing import Any
 from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
-BENCHMARKS = ("startup", "listing", "embedding", "retrieval", "latency", "durability", "scale", "graph", "importing")
+BENCHMARKS = (
+    "startup",
+    "listing",
+    "embedding",
+    "retrieval",
+    "latency",
+    "durability",
+    "scale",
+    "graph",
+    "importing",
+    "duplicates",
+)
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
 

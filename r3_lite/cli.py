@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
     search = command("search", _command("search"), "find memories by meaning and keyword")
     search.add_argument("query", nargs="+", type=terminal.argument, help="a question or keywords")
     search.add_argument("--limit", type=_between(1, 100), default=10, metavar="N", help="1 to 100, default 10")
-    search.add_argument("--threshold", type=_share, default=0.0, metavar="S", help="least score, 0 to 1, default 0")
+    search.add_argument("--threshold", type=_share(0), default=0.0, metavar="S", help="least score, 0 to 1, default 0")
 
     get = command("get", _command("get"), "print one memory whole")
     get.add_argument("id", help="its id, mem_…")
@@ -139,6 +139,11 @@ def build_parser() -> argparse.ArgumentParser:
     imports.add_argument("--keep-copies", action="store_true", help="store a text as often as it occurs")
     imports.add_argument("--revive", action="store_true", help="bring back what was deleted here since")
     imports.set_defaults(usage=imports.error)
+
+    alike = "share of common words that makes look-alikes, 0.5 to 1, default 0.85"
+    dedupe = command("dedupe", _command("dedupe"), "show which memories say the same, and merge them")
+    dedupe.add_argument("--threshold", type=_share(0.5), default=0.85, metavar="S", help=alike)
+    dedupe.add_argument("--apply", action="store_true", help="merge them; without it nothing is changed")
 
     graph = command("graph", _command("graph"), "show who and what the memories speak of and how they are related")
     graph.add_argument("entity", nargs="*", type=terminal.argument, help="a name, or a part of one")
@@ -287,11 +292,14 @@ def _between(least: int, most: int) -> Callable[[str], int]:
     return number
 
 
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError("is not between 0 and 1")
-    return value
+def _share(least: float) -> Callable[[str], float]:
+    def share(text: str) -> float:
+        value = float(text)
+        if not least <= value <= 1:
+            raise argparse.ArgumentTypeError(f"is not between {least:g} and 1")
+        return value
+
+    return share
 
 
 def _json_object(text: str) -> dict[str, Any]:

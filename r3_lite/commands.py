@@ -17,7 +17,7 @@ from typing import Any
 from r3_lite import formats, render, terminal, transfer
 from r3_lite.engine import Engine, How
 from r3_lite.errors import InvalidParameters, ModelUnavailable
-from r3_lite.models import AddResult, ImportResult, Memory, SearchHit, SimilarMemory
+from r3_lite.models import AddResult, DuplicateMemory, ImportResult, Memory, SearchHit, SimilarMemory
 from r3_lite.search import WEAK
 from r3_lite.settings import Settings
 
@@ -175,6 +175,36 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
         terminal.show_json({"deleted_count": count})
     else:
         print(f"Deleted {count} memories of user {_user(settings)}.")
+    return 0
+
+
+def dedupe(args: argparse.Namespace, settings: Settings) -> int:
+    """Print which memories say the same and, with --apply, merge them."""
+    from r3_lite import duplicates_text
+
+    with _engine(settings) as engine:
+        found = (
+            engine.merge_duplicates(None, args.threshold) if args.apply else (engine.duplicates(None, args.threshold),)
+        )
+    result = duplicates_text.whole(*found) if args.json else duplicates_text.result(*found)
+    if args.json:
+        terminal.show_json(result.model_dump())
+        return 0
+    print(result.message.replace("Repeat with dry_run: false", "Repeat with --apply"))
+    rows = [
+        (name, memory.id, f"{memory.similarity:.2f}" if isinstance(memory, DuplicateMemory) else "", memory.memory)
+        for one in result.groups
+        for name, memory in (("stays", one.primary), *(("merged" if args.apply else "goes", d) for d in one.duplicates))
+    ]
+    if rows:
+        terminal.show_table(("", "id", "similarity", "memory"), rows, title="Say the same", wide="memory")
+    pairs = [
+        row
+        for one in result.look_alikes
+        for row in ((f"{one.similarity:.2f}", one.id, one.memory), ("", one.other_id, one.other_memory))
+    ]
+    if pairs:
+        terminal.show_table(("similarity", "id", "memory"), pairs, title="Look alike; they stay", wide="memory")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import apsw
 
-from r3_lite import history, jobs, search, store, transfer, vectors
+from r3_lite import history, jobs, merging, search, store, transfer, vectors
 from r3_lite.cache import SearchCache
 from r3_lite.codes import HeldCodes
 from r3_lite.db import Database
@@ -104,6 +104,7 @@ class Engine:
         self.indexer = Indexer(self.database, self.encoder, self.extractor)
         self.searches = SearchCache(min(settings.cache_max_size, 256))
         self.codes = HeldCodes()
+        self.previews = merging.Previews()
         # Graphs as `knowledge` holds them in memory, of the users who asked last.
         self.networks = SearchCache(4)
 
@@ -249,6 +250,19 @@ class Engine:
         """Return how many versions a memory has, deleted or not, and its newest `limit`, oldest first."""
         with self.database.read() as connection:
             return history.versions(connection, self.user(user_id), memory_id, limit)
+
+    def duplicates(self, user_id: str | None, threshold: float) -> merging.Plan:
+        """Return what says the same among the user's memories, and what looks alike; the live run does just that."""
+        user = self.user(user_id)
+        found = merging.plan(self.database, user, threshold)
+        self.previews.keep(user, threshold, found)
+        return found
+
+    def merge_duplicates(self, user_id: str | None, threshold: float) -> tuple[merging.Plan, merging.Merged]:
+        """Merge what the last preview showed (of the last hour, else what there is now), and return both."""
+        user = self.user(user_id)
+        planned = self.previews.take(user, threshold) or merging.plan(self.database, user, threshold)
+        return planned, merging.carry_out(self.database, user, planned)
 
     def import_file(self, user_id: str | None, path: str, **how: Unpack[How]) -> Tally:
         """Import a file of the folders that may be read, as `import_records` does."""

@@ -127,6 +127,34 @@ class HistoryResult(BaseModel):
     message: str
 
 
+class NamedMemory(BaseModel):
+    id: str
+    memory: str
+
+
+class DuplicateMemory(NamedMemory):
+    similarity: float
+
+
+class DuplicateGroup(BaseModel):
+    primary: NamedMemory
+    duplicates: list[DuplicateMemory]
+
+
+class LookAlike(DuplicateMemory):
+    other_id: str
+    other_memory: str
+
+
+class DedupeResult(BaseModel):
+    dry_run: bool
+    groups: list[DuplicateGroup]
+    look_alikes: list[LookAlike]
+    duplicates_found: int
+    deleted: int
+    message: str
+
+
 class ImportProblem(BaseModel):
     index: int
     reason: str

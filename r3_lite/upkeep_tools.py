@@ -1,4 +1,4 @@
-"""The tools on the store as a whole: bringing memories in, and how work and health stand."""
+"""The tools on the store as a whole: merging duplicates, bringing memories in, and how work and health stand."""
 
 from typing import Annotated, Literal
 
@@ -7,11 +7,30 @@ from fastmcp import Context
 from fastmcp.dependencies import CurrentContext, Depends
 from pydantic import Field
 
-from r3_lite import arguments, models, render
+from r3_lite import arguments, duplicates_text, models, render
 from r3_lite.arguments import OMITTED, UserId, null_means, published, whole
 from r3_lite.engine import Engine, How
 from r3_lite.errors import InvalidParameters
 from r3_lite.serving import cancelled, current_engine, tool
+
+
+@tool(duplicates_text.deduplicated, destructive=True)
+def deduplicate_memories(
+    *,
+    user_id: UserId,
+    similarity_threshold: Annotated[
+        float,
+        Field(ge=0.5, le=1, description="Of look-alikes, 0.5 to 1."),
+        null_means(0.85),
+    ] = 0.85,
+    dry_run: Annotated[bool, null_means(True), Field(description="False merges what the preview showed.")] = True,
+    engine: Engine = Depends(current_engine),
+) -> models.DedupeResult:
+    """Find memories that say the same in other words, and merge them into the oldest. Use it to clean up, preview
+    first. What differs in a fact only looks alike and stays. The history keeps what is removed."""
+    if dry_run:
+        return duplicates_text.result(engine.duplicates(user_id, similarity_threshold))
+    return duplicates_text.result(*engine.merge_duplicates(user_id, similarity_threshold))
 
 
 @tool(render.imported, open_world=True)

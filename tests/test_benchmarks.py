@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import locomo, notes
+from benchmarks import duplicates, locomo, notes
 from benchmarks.bars import at_least, at_most
 from benchmarks.locomo import Conversation, Turn
 from benchmarks.retrieval import Asked, find_twins, gold_ranks, scores, summary
+from r3_lite.dedupe import group, wording
 
 LOCOMO = [
     {
@@ -156,3 +157,32 @@ def test_bars_are_cleared_at_the_limit_and_open_without_a_figure() -> None:
     assert at_least("a", 0.72, 0.72).passed is True
     assert at_least("a", 0.71, 0.72).passed is False
     assert at_least("a", None, 0.72).passed is None
+
+
+def test_pairs_are_judged_by_precision_and_recall() -> None:
+    pairs = [
+        {"a": "Ana left", "b": "ana left!", "same": True, "kind": "case"},
+        {"a": "Ana left", "b": "Ana has gone", "same": True, "kind": "other words"},
+        {"a": "Ana left", "b": "Bo left", "same": False, "kind": "name"},
+        {"a": "Ana left", "b": "Ana left", "same": False, "kind": "marked wrongly"},
+    ]
+    assert duplicates.classify(pairs) == {
+        "pairs": 4,
+        "precision": 1 / 2,
+        "recall": 1 / 2,
+        "wrong": 1,
+        "merged": {
+            "case": "1 of 1",
+            "marked wrongly (differs)": "1 of 1",
+            "name (differs)": "0 of 1",
+            "other words": "0 of 1",
+        },
+    }
+
+
+def test_the_notes_to_search_for_duplicates_are_the_same_each_time() -> None:
+    made = duplicates.notes(200)
+    assert made == duplicates.notes(200)
+    assert len(made) == 200
+    assert len(set(made)) > 150
+    assert group([wording(note) for note in made])

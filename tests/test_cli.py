@@ -18,8 +18,8 @@ from mem0_server import Answer, Mem0, pages
 
 from r3_lite import cli, terminal
 
-COMMANDS = ("serve", "demo", "add", "search", "get", "list", "delete", "import", "graph", "stats", "config", "models")
-PRINTS_JSON = ("add", "search", "get", "list", "delete", "import", "graph", "stats", "models")
+COMMANDS = "serve demo add search get list delete import dedupe graph stats config models".split()
+PRINTS_JSON = "add search get list delete import dedupe graph stats models".split()
 UNKNOWN_ID = "mem_00000000000000000000000"
 FULL = {"R3_INTELLIGENCE": "full"}
 

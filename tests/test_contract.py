@@ -49,6 +49,7 @@ EXAMPLES: dict[str, Any] = {
     "max_depth": 3.0,
     "source": "json_file",
     "api_key": "a key",
+    "similarity_threshold": 0.9,
 }
 """A value of the type that r3 documents, by argument; priorities and booleans are tried one by one."""
 GRAPH_TOOLS = {"extract_entities", "get_knowledge_graph", "find_connections"}
