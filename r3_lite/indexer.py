@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +12,7 @@ import apsw
 import filelock
 
 from r3_lite import graph, jobs, store, vectors
+from r3_lite.accesses import Tally as Accesses
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
@@ -30,6 +32,8 @@ BATCH = 64
 POLL_SECONDS = 0.25
 # How long it lets the calls that follow an add go first.
 SETTLE_SECONDS = 0.1
+# How long counts of accesses may wait for the file.
+FLUSH_SECONDS = 30.0
 # A model that is missing may be put in place while the server runs.
 RELOAD_SECONDS = 60.0
 
@@ -52,10 +56,13 @@ class Indexer:
     Everything it does can be done again: it may be killed between any two statements.
     """
 
-    def __init__(self, database: Database, encoder: Encoder, extractor: Extractor) -> None:
+    def __init__(
+        self, database: Database, encoder: Encoder, extractor: Extractor, accesses: Accesses | None = None
+    ) -> None:
         self._database = database
         self._encoder = encoder
         self._extractor = extractor
+        self._accesses = accesses or Accesses()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._start_lock = threading.Lock()
@@ -139,6 +146,7 @@ class Indexer:
 
     def _run(self) -> None:
         waited_for_model = 0.0
+        flush_at = time.monotonic() + FLUSH_SECONDS
         while not self._stop.is_set():
             if self._wake.wait(POLL_SECONDS):
                 # An assistant often calls again at once: its next answer comes before the index.
@@ -146,6 +154,9 @@ class Indexer:
             self._wake.clear()
             if self._stop.is_set():
                 break
+            if time.monotonic() >= flush_at:
+                flush_at = time.monotonic() + FLUSH_SECONDS
+                self._accesses.flush(self._database)
             if self._encoder.state == "unavailable":
                 waited_for_model += POLL_SECONDS
                 if waited_for_model >= RELOAD_SECONDS:
