@@ -80,16 +80,22 @@ async def current_load() -> dict[str, int]:
     }
 
 
-class _ReadableErrors(Middleware):
-    """Answers wrong arguments with one line that names what is expected, never with the value that was sent."""
+class _Gate(Middleware):
+    """Refuses calls beyond the limits before they take a thread, and answers wrong arguments with one line.
+
+    It names what is expected, never the value that was sent. One middleware, since each costs every call its time.
+    """
 
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> ToolResult:
         sent = context.message.arguments or {}
         if UNREADABLE in sent:
             return failure(InvalidParameters(f"The call cannot be read: {sent[UNREADABLE]}."))
         try:
+            _check_rate(context)
             result: ToolResult = await call_next(context)
             return result
+        except RateLimitExceeded as error:
+            return failure(error)
         except NotFoundError:
             return failure(InvalidParameters("There is no tool of this name. Use one that tools/list names."))
         except (ValidationError, PydanticValidationError) as error:
@@ -99,21 +105,14 @@ class _ReadableErrors(Middleware):
             return failure(InvalidParameters(await _explain(context, cause)))
 
 
-class _Limits(Middleware):
-    """Refuses calls of a user who has made too many within a minute, before they take a thread."""
-
-    async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> ToolResult:
-        frame = context.fastmcp_context
-        if frame is not None:
-            engine, rates = frame.lifespan_context["engine"], frame.lifespan_context["rates"]
-            user_id = (context.message.arguments or {}).get("user_id")
-            user = engine.settings.user_id if user_id is None else str(user_id)[: MAX_USER_ID + 1]
-            try:
-                rates.spend(context.message.name, user, networked=frame.transport in ("sse", "streamable-http"))
-            except RateLimitExceeded as error:
-                return failure(error)
-        result: ToolResult = await call_next(context)
-        return result
+def _check_rate(context: MiddlewareContext[Any]) -> None:
+    """Count a call. Raises RateLimitExceeded for a user who has made too many within a minute."""
+    frame = context.fastmcp_context
+    if frame is not None:
+        engine, rates = frame.lifespan_context["engine"], frame.lifespan_context["rates"]
+        user_id = (context.message.arguments or {}).get("user_id")
+        user = engine.settings.user_id if user_id is None else str(user_id)[: MAX_USER_ID + 1]
+        rates.spend(context.message.name, user, networked=frame.transport in ("sse", "streamable-http"))
 
 
 mcp = FastMCP(
@@ -121,7 +120,7 @@ mcp = FastMCP(
     instructions=INSTRUCTIONS,
     version=__version__,
     lifespan=_lifespan,
-    middleware=[_ReadableErrors(), _Limits()],
+    middleware=[_Gate()],
     mask_error_details=True,
 )
 light_session_state(mcp)
