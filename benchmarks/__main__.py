@@ -20,16 +20,8 @@ from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
 BENCHMARKS = (
-    "startup",
-    "listing",
-    "embedding",
-    "retrieval",
-    "latency",
-    "durability",
-    "scale",
-    "graph",
-    "importing",
-    "duplicates",
+    *("startup", "listing", "embedding", "retrieval", "latency", "caching"),
+    *("durability", "coherence", "scale", "graph", "importing", "duplicates"),
 )
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"

@@ -3,6 +3,7 @@
     R3Error
     ├── InvalidParameters   INVALID_PARAMETERS   the caller's arguments
     ├── MemoryNotFound      MEMORY_NOT_FOUND     no such memory for this user
+    ├── RateLimitExceeded   RATE_LIMIT_EXCEEDED  too many calls a minute
     ├── StorageError        STORAGE_ERROR        the file cannot be read or written
     │   └── StorageBusy     STORAGE_BUSY         another process holds the write lock; retry
     ├── ImportFailed        IMPORT_ERROR         the file to import
@@ -36,6 +37,12 @@ class MemoryNotFound(R3Error):
     """The id names no memory of this user."""
 
     code = "MEMORY_NOT_FOUND"
+
+
+class RateLimitExceeded(R3Error):
+    """The user has made too many calls of a kind within a minute; `details` hold limit and retry_after (seconds)."""
+
+    code = "RATE_LIMIT_EXCEEDED"
 
 
 class StorageError(R3Error):

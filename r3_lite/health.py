@@ -40,12 +40,7 @@ def measure(engine: Engine) -> Health:
         index=index,
         model=model,
         graph=entities,
-        cache={
-            "l1_size": 0,
-            "l2_size": 0,
-            "search_size": len(engine.searches),
-            "hit_rate": engine.searches.hit_rate(),
-        },
+        cache={key: value for key, value in engine.cache_stats().items() if key in ("l1_size", "l2_size", "hit_rate")},
         redis=False,
         mem0=engine.settings.mem0_api_key is not None,
         uptime=round(time.monotonic() - engine.started, 1),

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import apsw
 import filelock
 
 from r3_lite import graph, jobs, similar, store, vectors
+from r3_lite.accesses import Tally as Accesses
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
@@ -33,6 +35,8 @@ GROUP = 8
 POLL_SECONDS = 0.25
 # How long it lets the calls that follow an add go first.
 SETTLE_SECONDS = 0.1
+# How long counts of accesses may wait for the file.
+FLUSH_SECONDS = 30.0
 # A model that is missing may be put in place while the server runs.
 RELOAD_SECONDS = 60.0
 
@@ -55,10 +59,13 @@ class Indexer:
     Everything it does can be done again: it may be killed between any two statements.
     """
 
-    def __init__(self, database: Database, encoder: Encoder, extractor: Extractor) -> None:
+    def __init__(
+        self, database: Database, encoder: Encoder, extractor: Extractor, accesses: Accesses | None = None
+    ) -> None:
         self._database = database
         self._encoder = encoder
         self._extractor = extractor
+        self._accesses = accesses or Accesses()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._start_lock = threading.Lock()
@@ -142,6 +149,7 @@ class Indexer:
 
     def _run(self) -> None:
         waited_for_model = 0.0
+        flush_at = time.monotonic() + FLUSH_SECONDS
         while not self._stop.is_set():
             if self._wake.wait(POLL_SECONDS):
                 # An assistant often calls again at once: its next answer comes before the index.
@@ -149,6 +157,9 @@ class Indexer:
             self._wake.clear()
             if self._stop.is_set():
                 break
+            if time.monotonic() >= flush_at:
+                flush_at = time.monotonic() + FLUSH_SECONDS
+                self._accesses.flush(self._database)
             if self._encoder.state == "unavailable":
                 waited_for_model += POLL_SECONDS
                 if waited_for_model >= RELOAD_SECONDS:

@@ -230,6 +230,40 @@ class SyncStatus(BaseModel):
     message: str
 
 
+class MostUsed(BaseModel):
+    id: str
+    accesses: int
+
+
+class CacheStats(BaseModel):
+    """`size` counts memories; the other numbers all caches, `parts` each. Bytes; milliseconds."""
+
+    hits: int
+    misses: int
+    hit_rate: str
+    size: int
+    max_size: int
+    l1_size: int
+    l2_size: int
+    memory_usage: int
+    evictions: int
+    avg_response_time: float
+    connection_pool: dict[str, int]
+    top_accessed: list[MostUsed]
+    parts: dict[str, Any]
+
+
+class CacheReport(BaseModel):
+    promoted: int
+    demoted: int
+    expired: int
+    evicted: int
+    duration: float
+    memory_freed: int
+    cached: int
+    message: str
+
+
 class Health(BaseModel):
     status: Literal["ok", "degraded", "error"]
     database: dict[str, Any]

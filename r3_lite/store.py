@@ -282,6 +282,11 @@ def generation(connection: apsw.Connection, user_id: str) -> int:
     return connection.execute("SELECT generation FROM users WHERE user_id = ?", (user_id,)).get or 0
 
 
+def edits(connection: apsw.Connection, user_id: str) -> int:
+    """Return the number that changes whenever a memory that the user had is changed or removed."""
+    return connection.execute("SELECT edits FROM users WHERE user_id = ?", (user_id,)).get or 0
+
+
 def count_others(connection: apsw.Connection, user_id: str) -> int:
     """Return how many other users have memories: only their number, to explain an empty answer."""
     return int(connection.execute("SELECT count(*) FROM users WHERE memories > 0 AND user_id <> ?", (user_id,)).get)

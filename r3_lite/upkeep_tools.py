@@ -11,7 +11,7 @@ from r3_lite import arguments, duplicates_text, models, render
 from r3_lite.arguments import OMITTED, UserId, null_means, published, whole
 from r3_lite.engine import Engine, How
 from r3_lite.errors import InvalidParameters
-from r3_lite.serving import cancelled, current_engine, tool
+from r3_lite.serving import cancelled, current_engine, current_load, tool
 
 
 @tool(duplicates_text.deduplicated, destructive=True)
@@ -86,3 +86,30 @@ def health_check(engine: Engine = Depends(current_engine)) -> models.Health:
     from r3_lite.health import measure
 
     return measure(engine)
+
+
+@tool(render.cache, read_only=True, idempotent=True)
+def cache_stats(
+    engine: Engine = Depends(current_engine), load: dict[str, int] = Depends(current_load)
+) -> models.CacheStats:
+    """Show how often this server answered from its memory instead of the file since it started, what it holds, and
+    the most used memories. Use it when asked how the cache does. Changes nothing."""
+    from r3_lite.cache_upkeep import statistics
+
+    return statistics(engine, load)
+
+
+@tool(render.optimized, idempotent=True, open_world=True)
+def optimize_cache(
+    *,
+    force_refresh: Annotated[
+        bool, null_means(False), Field(description="True reads all of them from the file anew.")
+    ] = False,
+    max_memories: Annotated[int, whole(100, 10_000, "How many to hold."), null_means(1_000)] = 1_000,
+    engine: Engine = Depends(current_engine),
+) -> models.CacheReport:
+    """Hold the most used, most important and newest memories at hand and drop the others from the cache. Use it
+    after a large import or a long break; answers are right without it. Touches no stored memory."""
+    from r3_lite.cache_upkeep import optimize
+
+    return optimize(engine, force_refresh=force_refresh, max_memories=max_memories)

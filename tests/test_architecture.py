@@ -19,9 +19,10 @@ MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 # From the top to the bottom: a module imports what lies below it, or beside it without going round in a circle.
 LAYERS = [
     {"__main__", "cli", "commands", "demo", "app", "graph_tools", "upkeep_tools", "serving"},
-    {"engine", "health", "knowledge", "models", "render", "graph_text", "duplicates_text"},
+    {"engine", "health", "cache_upkeep", "knowledge", "models", "render", "graph_text", "duplicates_text"},
     {"indexer", "transfer", "retrieval", "cache"},
-    {"merging", "keywords", "vectors", "graph", "similar", "history", "jobs", "wordforms", "scope", "codes", "store"},
+    {"merging", "keywords", "vectors", "graph", "similar", "history", "jobs", "wordforms", "scope", "codes", "store"}
+    | {"accesses"},
     {"db"},
 ]
 # Everything else computes: it is given values and returns values.

@@ -109,8 +109,9 @@ def schemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def stable(result: dict[str, Any]) -> str:
-    """A result without what differs from call to call: ids, times, measurements."""
-    kept = {key: value for key, value in result.items() if key not in {"memory", "database"}}
+    """A result without what differs from call to call: ids, times, measurements, whether it was kept."""
+    volatile = {"memory", "database", "source", "cache_stats"}
+    kept = {key: value for key, value in result.items() if key not in volatile}
     return VOLATILE.sub("*", json.dumps(kept))
 
 
