@@ -15,6 +15,7 @@ from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserI
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters
 from r3_lite.serving import INSTRUCTIONS, current_engine, mcp, tool
+from r3_lite.text import query_terms
 
 __all__ = ["INSTRUCTIONS", "graph_tools", "mcp", "upkeep_tools"]
 
@@ -136,7 +137,7 @@ def search_memory(
         )
         for hit in found.ranking.hits
     ]
-    results, truncated = render.fit(hits)
+    results, truncated = render.fit(hits, query_terms(query))
     return models.SearchResult(
         results=results,
         source="storage",

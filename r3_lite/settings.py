@@ -12,6 +12,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from r3_lite.errors import InvalidParameters
+from r3_lite.limits import check_user_id
 from r3_lite.rates import limits_of
 
 
@@ -99,6 +100,14 @@ class Settings(BaseSettings):
     def _known_limits(cls, value: str) -> str:
         limits_of(value)
         return value
+
+    @field_validator("user_id", mode="after")
+    @classmethod
+    def _usable_user(cls, value: str) -> str:
+        try:
+            return check_user_id(value)
+        except InvalidParameters as error:
+            raise ValueError(error.message) from None
 
     @field_validator("import_roots", mode="before")
     @classmethod

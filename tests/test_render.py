@@ -86,6 +86,27 @@ def test_long_texts_stay_under_the_ceiling_and_say_that_they_are_short(content: 
         assert kept[0].metadata == {"_truncated": True}
 
 
+def test_a_long_text_is_shortened_to_the_place_that_answers() -> None:
+    words = ["filler"] * 20_000
+    words[9_000:9_004] = ["the", "Port", "of", "staging"]
+    words[15_000] = "port"
+    (kept, *_), cut = render.fit([memory(" ".join(words))] * 30, ["staging", "port"])
+    assert cut
+    assert kept.content.startswith("…")
+    assert kept.content.endswith("…")
+    assert "the Port of staging" in kept.content
+    assert kept.content[1:-1] in " ".join(words)
+
+
+@pytest.mark.parametrize(
+    ("word", "begins", "ends"), [("first", True, False), ("last", False, True), ("none", True, False)]
+)
+def test_a_place_at_an_end_of_the_text_is_no_further_than_that(word: str, begins: bool, ends: bool) -> None:
+    text = f"first {'filler ' * 20_000}last"
+    (kept, *_), _ = render.fit([memory(text)] * 30, [word])
+    assert (text.startswith(kept.content[:-1]), text.endswith(kept.content[1:])) == (begins, ends)
+
+
 def test_large_metadata_keeps_small_values_under_short_keys() -> None:
     metadata = {"topic": "tea", "n": 1.5, "yes": True, "none": None, "list": [1], "x" * 99: 1, "long": "y" * 90_000}
     (kept, *_), cut = render.fit([memory(metadata=metadata)])
