@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import apsw
 import filelock
@@ -16,9 +17,9 @@ from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.embed_models import BundledModel
 from r3_lite.errors import ModelUnavailable
+from r3_lite.extract import Method
 from r3_lite.extractor import Extractor
 from r3_lite.indexer import BATCH, Indexer
-from r3_lite.jobs import Job
 from r3_lite.store import NewMemory
 
 ALICE = "alice"
@@ -64,13 +65,13 @@ def test_everything_owed_is_embedded_in_batches(
     database: Database, indexer: Indexer, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
-    do = Indexer._do
+    write = Indexer._write
 
-    def counted(indexer: Indexer, due: list[Job]) -> int:
-        sizes.append(len(due))
-        return do(indexer, due)
+    def counted(indexer: Indexer, results: list[Any], method: Method) -> int:
+        sizes.append(len(results))
+        return write(indexer, results, method)
 
-    monkeypatch.setattr(Indexer, "_do", counted)
+    monkeypatch.setattr(Indexer, "_write", counted)
     texts = [f"cat {n}" for n in range(BATCH + 10)]
     add(database, *texts)
     assert indexer.drain() == BATCH + 10
