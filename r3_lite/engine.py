@@ -310,8 +310,9 @@ class Engine:
         """Import what `formats.records` returned for one user; vectors follow in the background."""
         self._ensure_space()
         chosen: How = {"priority": "high", "skip_duplicates": True, "batch_size": 50, **how}
-        tally = transfer.import_items(self.database, records, user_id=self.user(user_id), **chosen)
+        # The worker need not wait for the last item.
         self.start()
+        tally = transfer.import_items(self.database, records, user_id=self.user(user_id), **chosen)
         self.indexer.wake()
         return tally
 
