@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import apsw
 
-from r3_lite import history, jobs, search, store, transfer, vectors
+from r3_lite import history, jobs, recover, search, store, transfer, vectors
 from r3_lite.cache import SearchCache
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
@@ -84,7 +84,9 @@ class Engine:
             enabled=settings.intelligence == "full",
         )
         self.extractor = Extractor(self.encoder, settings.entity_model)
-        self.indexer = Indexer(self.database, self.encoder, self.extractor)
+        self.indexer = Indexer(
+            self.database, self.encoder, self.extractor, history_days=settings.history_retention_days
+        )
         self.searches = SearchCache(min(settings.cache_max_size, 256))
         # Graphs as `knowledge` holds them in memory, of the users who asked last.
         self.networks = SearchCache(4)
@@ -227,6 +229,17 @@ class Engine:
         """Return how many versions a memory has, deleted or not, and its newest `limit`, oldest first."""
         with self.database.read() as connection:
             return history.versions(connection, self.user(user_id), memory_id, limit)
+
+    def restore(
+        self, user_id: str | None, memory_id: str, *, version: int | None = None, as_copy: bool = False
+    ) -> Record:
+        """Bring a deleted, merged or overwritten memory back (`recover.restore`); vectors follow in the background."""
+        self._ensure_space()
+        with self.database.write() as connection:
+            record = recover.restore(connection, self.user(user_id), memory_id, version=version, as_copy=as_copy)
+        self.start()
+        self.indexer.wake()
+        return record
 
     def import_file(
         self,

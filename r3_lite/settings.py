@@ -66,6 +66,7 @@ class Settings(BaseSettings):
     journal_mode: Literal["auto", "wal", "delete"] = "auto"
     busy_timeout: Annotated[float, Field(ge=0, le=600)] = 5.0
     cache_max_size: Annotated[int, Field(ge=0)] = 10_000
+    history_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_import_roots)
     demo: Annotated[bool, _alias("R3_DEMO", "DEMO_MODE")] = False
     debug: Annotated[bool, _alias("R3_DEBUG", "DEBUG")] = False
