@@ -51,10 +51,10 @@ def make(database: Database, target: Path | None = None, *, overwrite: bool = Fa
     The file gets its name only when it is whole and sound. Writers go on meanwhile (with a rollback journal they wait
     while it is copied). Raises InvalidParameters for a target that cannot be, StorageError for a damaged database.
     """
+    source = database.connection()
     if target is None:
         target = _free_name(database.path, "backup")
     with new_file(target, overwrite=overwrite, never=database.path) as unfinished:
-        source = database.connection()
         with storage_errors(database.path):
             copy_database(source, unfinished)
         made = _examine(unfinished)
@@ -236,10 +236,13 @@ def _exchange_vectors(connection: apsw.Connection) -> None:
            JOIN restored.spaces AS there ON there.id = c.space
            JOIN main.spaces AS here ON here.fingerprint = there.fingerprint ORDER BY c.id"""
     )
-    spaces: list[Any] = connection.execute("SELECT id FROM main.spaces").fetchall()
-    for (space,) in spaces:
-        connection.execute(f"DROP TABLE IF EXISTS bits_{space}")
-        vectors.heal(connection, space)
+    for schema in ("main", "restored"):
+        spaces: list[Any] = connection.execute(f"SELECT id FROM {schema}.spaces").fetchall()
+        for (space,) in spaces:
+            # Those of the copy would be taken for the ones that are still to be made.
+            connection.execute(f"DROP TABLE IF EXISTS {schema}.bits_{space}")
+    for (space,) in connection.execute("SELECT id FROM main.spaces").fetchall():
+        vectors.heal(connection, int(space))
 
 
 def _move_generations(connection: apsw.Connection) -> None:

@@ -85,7 +85,7 @@ def new_file(target: Path, *, overwrite: bool = False, never: Path | None = None
     except FileExistsError:
         raise _there_already() from None
     except OSError as error:
-        raise InvalidParameters(f"The file cannot be written ({type(error).__name__}). Give another path.") from None
+        raise InvalidParameters(f"The file cannot be written ({type(error).__name__}). Give another path.") from error
 
 
 def check_target(target: Path, *, overwrite: bool = False, never: Path | None = None) -> None:

@@ -1,6 +1,7 @@
 """What health_check reports, every fact of it measured at the call."""
 
 import contextlib
+import os
 import shutil
 import time
 from typing import Any, Literal
@@ -170,6 +171,8 @@ def _free_space(engine: Engine, problems: list[tuple[Status, str]]) -> int:
         free = shutil.disk_usage(folder).free
     except OSError:
         return 0
+    if not os.access(folder, os.W_OK):
+        problems.append(("degraded", "The folder of the file takes no new files: check the disk and its permissions."))
     if free < LEAST_SPACE:
         problems.append(("degraded", f"The disk of the file has {free // 1_000_000:,} MB left: free some space."))
     return free

@@ -18,7 +18,7 @@ MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 
 # From the top to the bottom: a module imports what lies below it, or beside it without going round in a circle.
 LAYERS = [
-    {"__main__", "cli", "commands", "demo", "app", "graph_tools", "upkeep_tools", "serving"},
+    {"__main__", "cli", "commands", "keeping", "demo", "app", "graph_tools", "upkeep_tools", "serving"},
     {"engine", "health", "knowledge", "models", "render", "graph_text"},
     {
         "store",
@@ -30,15 +30,18 @@ LAYERS = [
         "wordforms",
         "indexer",
         "transfer",
+        "recover",
+        "export",
+        "backup",
         "retrieval",
         "cache",
     },
-    {"db"},
+    {"db", "copies", "sqlite_errors"},
 ]
 # Everything else computes: it is given values and returns values.
 WITH_DATABASE = {module for layer in LAYERS for module in layer}
-HOLDS_SQL = {"db", "store", "similar", "history", "vectors", "graph", "jobs", "wordforms"}
-KNOWS_APSW = HOLDS_SQL | {"engine", "retrieval", "health", "indexer"}
+HOLDS_SQL = {"db", "store", "similar", "history", "export", "backup", "vectors", "graph", "jobs", "wordforms"}
+KNOWS_APSW = HOLDS_SQL | {"copies", "sqlite_errors", "recover", "engine", "retrieval", "health", "indexer"}
 SERVES = {"app", "graph_tools", "upkeep_tools", "serving", "demo"}
 HEAVY = {"numpy", "onnxruntime", "fastembed", "tokenizers", "huggingface_hub", "sqlite_vec", "psutil", "gliner"}
 
