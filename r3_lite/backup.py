@@ -236,13 +236,12 @@ def _exchange_vectors(connection: apsw.Connection) -> None:
            JOIN restored.spaces AS there ON there.id = c.space
            JOIN main.spaces AS here ON here.fingerprint = there.fingerprint ORDER BY c.id"""
     )
-    for schema in ("main", "restored"):
-        spaces: list[Any] = connection.execute(f"SELECT id FROM {schema}.spaces").fetchall()
-        for (space,) in spaces:
-            # Those of the copy would be taken for the ones that are still to be made.
-            connection.execute(f"DROP TABLE IF EXISTS {schema}.bits_{space}")
-    for (space,) in connection.execute("SELECT id FROM main.spaces").fetchall():
-        vectors.heal(connection, int(space))
+    # Those of the copy would be taken for the ones that are still to be made.
+    for space in _spaces(connection, "restored"):
+        connection.execute(f"DROP TABLE IF EXISTS restored.bits_{space}")
+    for space in _spaces(connection, "main"):
+        connection.execute(f"DROP TABLE IF EXISTS main.bits_{space}")
+        vectors.heal(connection, space)
 
 
 def _move_generations(connection: apsw.Connection) -> None:
@@ -268,6 +267,11 @@ def _tables(connection: apsw.Connection) -> list[str]:
     ).fetchall()
     virtual = tuple(f"{name}_" for name, sql in rows if sql.upper().startswith("CREATE VIRTUAL"))
     return [name for name, sql in rows if not f"{name}_".startswith(virtual)]
+
+
+def _spaces(connection: apsw.Connection, schema: str) -> list[int]:
+    rows: list[Any] = connection.execute(f"SELECT id FROM {schema}.spaces").fetchall()
+    return [space for (space,) in rows]
 
 
 def _columns(connection: apsw.Connection, table: str) -> list[str]:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -12,9 +13,11 @@ from mcp_helpers import Server, environment
 
 from r3_lite import backup, graph, history, store, vectors
 from r3_lite.backup import Restored
+from r3_lite.copies import copy_database
 from r3_lite.db import APPLICATION_ID, Database, load_migrations
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, StorageBusy, StorageError
+from r3_lite.jobs import Job
 from r3_lite.store import NewMemory
 
 MakeEngine = Callable[..., Engine]
@@ -89,7 +92,6 @@ def test_a_backup_never_overwrites_the_memories_themselves(database: Database, d
 
 def test_writers_go_on_while_a_backup_reads(database: Database, db_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(database, "before")
-    real = backup.copy_database
 
     def copy_while_others_write(source: apsw.Connection, target: Path) -> None:
         source.execute("BEGIN")
@@ -98,7 +100,7 @@ def test_writers_go_on_while_a_backup_reads(database: Database, db_path: Path, m
         add(other, "meanwhile")
         other.close()
         source.execute("ROLLBACK")
-        real(source, target)
+        copy_database(source, target)
 
     monkeypatch.setattr(backup, "copy_database", copy_while_others_write)
     assert backup.make(database).memories == 2
@@ -214,10 +216,10 @@ def test_every_table_is_as_in_the_backup(make_engine: MakeEngine, tmp_path: Path
     engine.add("ada", "my kitten sleeps", wait=True)
     file = backup.make(engine.database, tmp_path / "b.db").path
 
-    def state() -> dict[str, list[object]]:
+    def state() -> dict[str, Any]:
         with engine.database.read() as connection:
             tables = ("memories", "history", "entities", "mentions", "edges", "extractions", "vocabulary", "jobs")
-            whole: dict[str, list[object]] = {t: connection.execute(f"SELECT * FROM {t}").fetchall() for t in tables}
+            whole: dict[str, Any] = {t: connection.execute(f"SELECT * FROM {t}").fetchall() for t in tables}
             whole["chunks"] = connection.execute("SELECT memory, space, embedding FROM chunks ORDER BY id").fetchall()
             return whole
 
@@ -294,9 +296,7 @@ def test_models_keep_the_numbers_that_running_servers_know_them_by(tmp_path: Pat
         vector = tiny_vector("my kitten sleeps").astype("<f4").tobytes()
         job = connection.execute("SELECT seq FROM memories").get
         for space in (1, 2):
-            vectors.store_vectors(
-                connection, space, {vectors.Job(job, "ada", "my kitten sleeps", True, False): [vector]}
-            )
+            vectors.store_vectors(connection, space, {Job(job, "ada", "my kitten sleeps", True, False): [vector]})
         connection.execute("DELETE FROM chunks WHERE space = 1")
     restore(here, backup.make(there, tmp_path / "b.db").path)
     with here.read() as connection:

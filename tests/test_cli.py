@@ -80,7 +80,7 @@ def test_every_command_explains_itself(run: Run, command: str) -> None:
 
 def test_the_help_names_exactly_the_commands(run: Run) -> None:
     _, out, _ = run("--help")
-    assert re.findall(r"^ {4}([a-z-]+) ", out, re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^ {4}([a-z-]+)\s", out, re.MULTILINE) == list(COMMANDS)
 
 
 def test_the_version_is_that_of_the_package(run: Run) -> None:

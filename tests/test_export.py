@@ -1,4 +1,4 @@
-"""Memories as text: everything in JSON, nothing that breaks out of CSV or Markdown, the same text for the same store."""
+"""Memories as text: everything in JSON, nothing that breaks out of CSV or Markdown, the same for the same store."""
 
 import csv
 import io

@@ -108,9 +108,8 @@ def test_a_new_file_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_a_new_file_that_failed(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), new_file(tmp_path / "export.json") as unfinished:
-        unfinished.write_text("half")
-        raise RuntimeError
+    with pytest.raises(UnicodeEncodeError), new_file(tmp_path / "export.json") as unfinished:
+        unfinished.write_text("half \udc00", encoding="utf-8")
     assert list(tmp_path.iterdir()) == []
 
 

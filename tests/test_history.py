@@ -1,6 +1,7 @@
 """How long versions are kept, what goes for good, and what the numbers of the others are then."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import apsw
 import pytest
@@ -44,7 +45,7 @@ def forget(connection: apsw.Connection, memory_id: str, on: int, user_id: str = 
 
 
 def kept(connection: apsw.Connection) -> list[tuple[str, int]]:
-    rows: list[tuple[str, int]] = connection.execute(
+    rows: list[Any] = connection.execute(
         "SELECT memory_id, version FROM history ORDER BY memory_id, version"
     ).fetchall()
     return rows

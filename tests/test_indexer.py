@@ -10,8 +10,8 @@ import filelock
 import pytest
 from conftest import TinyModel, eventually, without_root_powers
 
-from r3_lite import indexer as indexer_module
 from r3_lite import history, jobs, store, vectors
+from r3_lite import indexer as indexer_module
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.embed_models import BundledModel

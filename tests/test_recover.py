@@ -1,6 +1,7 @@
 """Bringing a memory back: as it was, under its own id, and never as a silent second of another."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import apsw
 import pytest
@@ -23,8 +24,8 @@ def connection(database: Database) -> Iterator[apsw.Connection]:
         yield connection
 
 
-def add(connection: apsw.Connection, content: str, user_id: str = ADA, **more: object) -> str:
-    return store.insert(connection, NewMemory(user_id, content, **more)).id  # type: ignore[arg-type]  # fields by name
+def add(connection: apsw.Connection, content: str, user_id: str = ADA, **more: Any) -> str:
+    return store.insert(connection, NewMemory(user_id, content, **more)).id
 
 
 def actions(connection: apsw.Connection, memory_id: str) -> list[str]:
@@ -33,7 +34,13 @@ def actions(connection: apsw.Connection, memory_id: str) -> list[str]:
 
 def test_a_deleted_memory_comes_back_as_it_was(connection: apsw.Connection) -> None:
     metadata = {"topic": "tea", "empty": None, "nested": {"a": [1, 1.0, True]}}
-    more = {"metadata": metadata, "priority": "high", "created_at": LONG_AGO, "batch": "b", "id": "note-1"}
+    more: dict[str, Any] = {
+        "metadata": metadata,
+        "priority": "high",
+        "created_at": LONG_AGO,
+        "batch": "b",
+        "id": "note-1",
+    }
     add(connection, "Tea is in the drawer", **more)
     before = store.delete(connection, ADA, "note-1")
     record = recover.restore(connection, ADA, "note-1")
