@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
-BENCHMARKS = ("startup", "listing", "embedding", "retrieval", "latency", "durability", "scale", "graph")
+BENCHMARKS = ("startup", "listing", "embedding", "retrieval", "latency", "durability", "scale", "graph", "roundtrip")
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
 

@@ -10,14 +10,12 @@ from typing import Any, Literal
 
 import apsw
 
-from r3_lite import history
+from r3_lite import history, past
 from r3_lite.db import Database
 from r3_lite.terminal import printable
 
 Format = Literal["json", "jsonl", "csv", "markdown"]
 
-# Raised when a reader of the version before would misunderstand what is written.
-VERSION = 1
 _COLUMNS = ("id", "user_id", "created_at", "updated_at", "priority", "content", "metadata")
 # What spreadsheets take for the beginning of a formula, in its plain and its full-width form.
 _FORMULA = re.compile("[=+\\-@\t\r\n＝＋－＠]")
@@ -39,7 +37,7 @@ def export(database: Database, form: Format, user_id: str | None = None, *, with
 
 
 def _json(connection: apsw.Connection, user_id: str | None, with_history: bool) -> Iterator[str]:
-    yield f'{_dump(_head())[:-1]},"memories":['
+    yield f'{_dump(past.head())[:-1]},"memories":['
     yield from _listed(_memories(connection, user_id, with_history))
     yield "]"
     if with_history:
@@ -50,7 +48,7 @@ def _json(connection: apsw.Connection, user_id: str | None, with_history: bool) 
 
 
 def _json_lines(connection: apsw.Connection, user_id: str | None, with_history: bool) -> Iterator[str]:
-    yield f"{_dump(_head())}\n"
+    yield f"{_dump(past.head())}\n"
     for item in _memories(connection, user_id, with_history):
         yield f"{_dump(item)}\n"
     if with_history:
@@ -94,10 +92,6 @@ def _markdown(connection: apsw.Connection, user_id: str | None, _with_history: b
 
 
 _WRITERS = {"json": _json, "jsonl": _json_lines, "csv": _csv, "markdown": _markdown}
-
-
-def _head() -> dict[str, Any]:
-    return {"format": "r3-lite", "version": VERSION}
 
 
 def _memories(connection: apsw.Connection, user_id: str | None, with_history: bool) -> Iterator[dict[str, Any]]:
