@@ -73,7 +73,9 @@ def fill(engine: Engine, count: int, seed: int) -> None:
                     _metadata(rng),
                     rng.choice(_PRIORITIES),
                     id=rng.choice([None, None, f"other.program:{len(ids)}"]),
-                    created_at=rng.choice([None, f"19{rng.randrange(10, 99)}-01-01T00:00:00.{rng.randrange(10**6):06d}Z"]),
+                    created_at=rng.choice(
+                        [None, f"19{rng.randrange(10, 99)}-01-01T00:00:00.{rng.randrange(10**6):06d}Z"]
+                    ),
                     batch=rng.choice([None, f"import:{start}"]),
                 )
                 ids.append(store.insert(connection, new, check_duplicates=False).id)
@@ -118,7 +120,9 @@ def there_and_back(folder: Path, engine: Engine, form: Literal["json", "jsonl"])
     other.close()
     return {
         "differing_bytes": differing,
-        "differing_rows": sum(a != b for one, two in zip(ours, theirs, strict=True) for a, b in zip(one, two, strict=False))
+        "differing_rows": sum(
+            a != b for one, two in zip(ours, theirs, strict=True) for a, b in zip(one, two, strict=False)
+        )
         + sum(abs(len(one) - len(two)) for one, two in zip(ours, theirs, strict=True)),
         "not_imported": tally.total - tally.imported,
         "bytes": first.stat().st_size,
@@ -156,7 +160,9 @@ def bars(figures: dict[str, Any]) -> list[Bar]:
     found: list[Bar] = []
     for form, f in figures.items():
         note = f"{f['memories']:,} memories, {f['versions']:,} versions, {f['bytes'] / 1e6:.0f} MB"
-        found.append(at_most(f"bytes that differ after export, import, export ({form})", f["differing_bytes"], 0, note=note))
+        found.append(
+            at_most(f"bytes that differ after export, import, export ({form})", f["differing_bytes"], 0, note=note)
+        )
         found.append(at_most(f"rows that differ ({form})", f["differing_rows"] + f["not_imported"], 0))
     return found
 

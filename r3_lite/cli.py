@@ -162,6 +162,10 @@ def build_parser() -> argparse.ArgumentParser:
     restore = command("restore", _command("restore", "keeping"), "exchange all memories for those of a backup")
     restore.add_argument("file", type=_path, help="a backup, or any file of r3-lite")
 
+    past = command("history", _command("show_history", "keeping"), "show what a memory was, or what was deleted")
+    past.add_argument("id", nargs="?", help="its id, mem_…; without one: which memories were deleted")
+    past.add_argument("--limit", type=_between(1, 1_000_000), default=50, metavar="N", help="default 50")
+
     one = command("restore-memory", _command("restore_memory", "keeping"), "bring back a deleted or changed memory")
     one.add_argument("id", help="its id, mem_…")
     one.add_argument("--version", type=_between(1, 2**53), metavar="N", help="default: the last before the change")

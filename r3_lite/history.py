@@ -91,6 +91,18 @@ def deleted(connection: apsw.Connection, user_id: str | None) -> Iterator[tuple[
     return rows
 
 
+def gone(connection: apsw.Connection, user_id: str, limit: int) -> list[tuple[str, Version]]:
+    """Return (id, last version) of the user's memories that are gone, those that went last first."""
+    rows: Iterable[Any] = connection.execute(
+        """SELECT memory_id, version, action, content, metadata, priority, timestamp FROM history AS h
+           WHERE user_id = ? AND NOT EXISTS (SELECT 1 FROM memories WHERE id = h.memory_id)
+             AND version = (SELECT max(version) FROM history WHERE memory_id = h.memory_id)
+           ORDER BY timestamp DESC, memory_id DESC LIMIT ?""",
+        (user_id, limit),
+    )
+    return [(memory_id, _version(*row)) for memory_id, *row in rows]
+
+
 def origin(connection: apsw.Connection, user_id: str, memory_id: str) -> tuple[str, str | None]:
     """Return when a memory with a history was made, and its batch; of a deleted one too."""
     found: tuple[str, str | None] = connection.execute(

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from r3_lite import backup, history, store, terminal
@@ -83,6 +84,27 @@ def restore(args: argparse.Namespace, settings: Settings) -> int:
         print(
             f"What was there before is kept as {restored.kept}. Servers that are running go on with what is there now."
         )
+    return 0
+
+
+def show_history(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the versions of a memory, or which memories were deleted and can be brought back."""
+    with open_engine(settings) as engine:
+        if args.id:
+            total, versions = engine.history(None, args.id, args.limit)
+            found = [(args.id, version) for version in versions]
+            title = f"{len(found)} of {total} versions, oldest first; restore-memory ID --version N brings one back"
+        else:
+            with engine.database.read() as connection:
+                found = history.gone(connection, engine.user(None), args.limit)
+            title = "Deleted memories, those deleted last first; restore-memory ID brings one back"
+    if args.json:
+        terminal.show_json([{"id": memory_id, **asdict(version)} for memory_id, version in found])
+    elif found:
+        rows = [(str(v.version), v.action, v.timestamp[:16], v.content, memory_id) for memory_id, v in found]
+        terminal.show_table(("version", "action", "time", "memory", "id"), rows, title=title, wide="memory")
+    else:
+        print(f"User {user_of(settings)} has no deleted memories.")
     return 0
 
 

@@ -11,8 +11,8 @@ from r3_lite.limits import check_content, check_metadata
 FORMAT = "r3-lite"
 # Raised when a reader of the version before would misunderstand what is written.
 VERSION = 1
-_ACTIONS = frozenset({"created", "updated", "deleted", "restored", "merged"})
-_PRIORITIES = frozenset({"critical", "high", "medium", "low"})
+_ACTIONS = ("created", "updated", "deleted", "restored", "merged")
+_PRIORITIES = ("critical", "high", "medium", "low")
 _LAST_NUMBER = 2**53
 
 

@@ -91,8 +91,9 @@ def insert(
     similar: tuple[Similar, ...] = ()
     if check_duplicates:
         same = connection.execute(
-            "SELECT seq, id FROM memories WHERE user_id = ? AND hash = ? ORDER BY copy LIMIT 1",
-            (new.user_id, digest),
+            """SELECT seq, id FROM memories WHERE user_id = ? AND hash = ? AND copy = coalesce(?, copy)
+               ORDER BY copy LIMIT 1""",
+            (new.user_id, digest, new.copy),
         ).get
         if same:
             return Added(seq=same[0], id=same[1], duplicate=True)

@@ -16,7 +16,7 @@ from mcp_helpers import Server, environment
 from r3_lite import cli, terminal
 
 COMMANDS = tuple(
-    "serve demo add search get list delete graph stats export backup restore restore-memory purge config models".split()
+    "serve demo add search get list delete graph stats export backup restore history restore-memory purge config models".split()
 )
 PRINTS_JSON = set(COMMANDS) - {"serve", "demo", "export", "config"}
 UNKNOWN_ID = "mem_00000000000000000000000"

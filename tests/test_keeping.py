@@ -216,6 +216,27 @@ def test_a_text_that_is_there_by_now_comes_back_as_a_copy_only(tmp_path: Path) -
     assert contents(tmp_path) == ["Tea", "tea"]
 
 
+def test_versions_and_deleted_memories_are_shown(tmp_path: Path) -> None:
+    first, second = add("Tea 🍵", tmp_path), add("Coffee", tmp_path)
+    add("his", tmp_path, "--user", "ben")
+    assert r3("history", folder=tmp_path).stdout == b"User default has no deleted memories.\n"
+    for memory_id in (second, first):
+        r3("delete", memory_id, folder=tmp_path)
+    assert [(entry["id"], entry["action"]) for entry in good("history", folder=tmp_path)] == [
+        (first, "deleted"),
+        (second, "deleted"),
+    ]
+    assert len(good("history", "--limit", "1", folder=tmp_path)) == 1
+    versions = good("history", first, folder=tmp_path)
+    assert [(entry["version"], entry["action"]) for entry in versions] == [(1, "created"), (2, "deleted")]
+    for command in (["history"], ["history", first]):
+        done = r3(*command, folder=tmp_path, settings=NARROW)
+        assert done.returncode == 0
+        assert "Tea 🍵" in done.stdout.decode("utf-8")
+        assert first in done.stdout.decode("utf-8")
+    assert r3("history", first, "--user", "ben", folder=tmp_path).returncode == 1
+
+
 # Purging
 
 
