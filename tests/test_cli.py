@@ -15,8 +15,9 @@ from mcp_helpers import Server, environment
 
 from r3_lite import cli, terminal
 
-COMMANDS = tuple(
-    "serve demo add search get list delete graph stats export backup restore history restore-memory purge config models".split()
+COMMANDS = (
+    *"serve demo add search get list delete graph stats".split(),
+    *"export backup restore history restore-memory purge config models".split(),
 )
 PRINTS_JSON = set(COMMANDS) - {"serve", "demo", "export", "config"}
 UNKNOWN_ID = "mem_00000000000000000000000"
