@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
 from typing import Any, Literal
 
@@ -25,12 +25,14 @@ _PARTS = """substr(created_at, 1, 10), user_id, session IS NOT NULL,
 _MONTHS = "January February March April May June July August September October November December".split()
 
 
-def export(database: Database, form: Format, user_id: str | None = None, *, with_history: bool = True) -> Iterator[str]:
+def export(
+    database: Database, form: Format, user_id: str | None = None, *, with_history: bool = True
+) -> Generator[str, None, None]:
     """Yield the memories of a user, or of all, as text: UTF-8 when encoded, lines end in LF (in CSV in CRLF).
 
     One snapshot, one memory in memory at a time. The same store gives the same text. JSON and JSON Lines are in the
     order of storing and hold everything, and with history all versions and what was deleted; CSV and Markdown hold
-    what is at present, by day.
+    what is at present, by day. Close the generator where it is not read to its end: it holds a read transaction.
     """
     with database.read() as connection:
         yield from _WRITERS[form](connection, user_id, with_history)

@@ -1,6 +1,7 @@
 """The commands that keep, move, bring back and purge what is remembered. As in `commands`, R3Error passes through."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -19,19 +20,21 @@ from r3_lite.settings import Settings
 
 def export(args: argparse.Namespace, settings: Settings) -> int:
     """Write the memories of a user, or of all, to a file or to standard output."""
-    with open_engine(settings) as engine, engine.database.read() as connection:
+    with open_engine(settings) as engine:
         user = None if args.all_users else engine.user(None)
-        text = exported(engine.database, args.format, user, with_history=args.with_history)
-        if args.output == "-":
-            _print(text)
-            return 0
-        target = Path(args.output)
-        with (
-            new_file(target, overwrite=args.force, never=engine.database.path) as unfinished,
-            unfinished.open("w", encoding="utf-8", newline="") as file,
-        ):
-            file.writelines(text)
-        count = store.rows(connection) if user is None else store.count(connection, user)
+        written = exported(engine.database, args.format, user, with_history=args.with_history)
+        with contextlib.closing(written) as text:
+            if args.output == "-":
+                _print(text)
+                return 0
+            target = Path(args.output)
+            with (
+                engine.database.read() as connection,
+                new_file(target, overwrite=args.force, never=engine.database.path) as unfinished,
+                unfinished.open("w", encoding="utf-8", newline="") as file,
+            ):
+                file.writelines(text)
+                count = store.rows(connection) if user is None else store.count(connection, user)
     of_whom = "all users" if user is None else f"user {user_of(settings)}"
     terminal.complain(f"{count:,} memories of {of_whom} are in {target} ({target.stat().st_size:,} bytes)")
     return 0
@@ -175,6 +178,8 @@ def _counts(copy: backup.Copy) -> str:
 
 def _print(text: Iterable[str]) -> None:
     # As bytes: what is exported is UTF-8 with the same line ends on every system.
+    if sys.stdout is None:
+        return
     sys.stdout.flush()
     for part in text:
         sys.stdout.buffer.write(part.encode())

@@ -109,6 +109,30 @@ def test_a_thousand_memories_are_a_thousand_lines_oldest_first(tmp_path: Path) -
     assert times == sorted(times)
 
 
+def test_a_reader_of_an_export_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    add("Tea", tmp_path)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "r3_lite", "export"]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, env=environment(tmp_path), check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_full_disk_leaves_no_half_of_an_export(tmp_path: Path) -> None:
+    r3("add", "-", folder=tmp_path, stdin=b"x" * 500_000)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
+    ignore = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    command = [sys.executable, "-c", f"{limit}; {ignore}; from r3_lite.cli import main; main()"]
+    target = tmp_path / "out.json"
+    done = subprocess.run(
+        [*command, "export", "--output", str(target)], capture_output=True, env=environment(tmp_path), check=False
+    )
+    assert done.returncode == 1
+    assert b"cannot be written" in done.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("out")] == []
+
+
 # Backup and restore
 
 
