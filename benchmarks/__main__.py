@@ -19,7 +19,10 @@ from typing import Any
 from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
-BENCHMARKS = ("startup", "listing", "embedding", "retrieval", "latency", "durability", "scale", "graph", "roundtrip")
+BENCHMARKS = (
+    *("startup", "listing", "embedding", "retrieval", "latency", "durability", "scale", "graph"),
+    *("importing", "roundtrip"),
+)
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
 

@@ -56,7 +56,7 @@ def add_memory(
     duplicate = stored.added.duplicate
     return models.AddResult(
         memory_id=stored.added.id,
-        message="Already saved" if duplicate else "Saved",
+        message=render.add_message(duplicate, stored.differs),
         duplicate=duplicate,
         cached=False,
         indexing="done" if stored.indexed else "pending",

@@ -130,6 +130,18 @@ def build_parser() -> argparse.ArgumentParser:
     delete.add_argument("--yes", action="store_true", help="with --all: do not ask")
     delete.set_defaults(usage=delete.error)
 
+    imports = command("import", _import, "bring memories in from a file, or from Mem0")
+    imports.add_argument(
+        "file",
+        nargs="?",
+        help="JSON, JSON Lines, a Mem0 export or the graph file of an MCP memory server; - reads standard input",
+    )
+    imports.add_argument("--mem0", action="store_true", help="from Mem0 itself, by MEM0_API_KEY and MEM0_BASE_URL")
+    imports.add_argument("--priority", choices=PRIORITIES, default="high", help="where an item has none; default: high")
+    imports.add_argument("--keep-copies", action="store_true", help="store a text as often as it occurs")
+    imports.add_argument("--revive", action="store_true", help="bring back what was deleted here since")
+    imports.set_defaults(usage=imports.error)
+
     graph = command("graph", _command("graph"), "show who and what the memories speak of and how they are related")
     graph.add_argument("entity", nargs="*", type=terminal.argument, help="a name, or a part of one")
     graph.add_argument(
@@ -260,6 +272,12 @@ def _asking(
         return run(args, settings)
 
     return run_or_refuse
+
+
+def _import(args: argparse.Namespace, settings: "Settings") -> int:
+    if (args.file is None) != args.mem0:
+        args.usage("give one file, or --mem0")
+    return _command("import_memories")(args, settings)
 
 
 def _config(args: argparse.Namespace, _settings: "Settings") -> int:

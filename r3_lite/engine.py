@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import apsw
 
@@ -34,10 +34,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an add came to, and whether its vector is in the file already."""
+    """What an add came to, and whether its vector is in the file already.
+
+    `differs`: the text was known, and the metadata or priority given with it are not those of the known memory, which
+    stays as it is.
+    """
 
     added: Added
     indexed: bool
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,17 @@ class Page:
 
     records: tuple[Record, ...]
     total: int
+
+
+class How(TypedDict, total=False):
+    """How to import, see `transfer.import_items`. Left out: priority high, no known texts, 50 at a time."""
+
+    priority: str
+    skip_duplicates: bool
+    batch_size: int
+    revive: bool
+    progress: Callable[[int, int], None]
+    stopped: Callable[[], bool]
 
 
 class Engine:
@@ -122,9 +138,13 @@ class Engine:
         self._ensure_space()
         with self.database.write() as connection:
             added = store.insert(connection, new, check_duplicates=check_duplicates)
+            known = store.find(connection, new.user_id, added.id) if added.duplicate else None
         self.start()
         self.indexer.wake()
-        return Stored(added, self._index_now(added.seq) if wait else self._is_indexed(added.seq))
+        differs = known is not None and (
+            not new.metadata.items() <= known.metadata.items() or priority not in ("medium", known.priority)
+        )
+        return Stored(added, self._index_now(added.seq) if wait else self._is_indexed(added.seq), differs)
 
     def get(self, user_id: str | None, memory_id: str) -> Record:
         """Return one memory whole. Raises MemoryNotFound."""
@@ -241,28 +261,37 @@ class Engine:
         self.indexer.wake()
         return record
 
-    def import_file(
+    def import_file(self, user_id: str | None, path: str, **how: Unpack[How]) -> Tally:
+        """Import a file of the folders that may be read, as `import_records` does."""
+        return self.import_records(user_id, transfer.read_file(path, self.settings.import_roots), **how)
+
+    def import_mem0(
         self,
         user_id: str | None,
-        path: str,
+        api_key: str | None = None,
         *,
-        priority: str = "high",
-        skip_duplicates: bool = True,
-        batch_size: int = 50,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        told: Callable[[int], None] = lambda count: None,
+        **how: Unpack[How],
     ) -> Tally:
-        """Import a JSON or JSON Lines file for one user; vectors follow in the background."""
-        items = transfer.read_json_file(path, self.settings.import_roots)
+        """Import what Mem0 remembers of the user of this name; `told` hears how much has come.
+
+        The key is the one given, else the configured one. Blocks on the network before anything is stored.
+        """
+        from r3_lite import mem0
+
+        configured = self.settings.mem0_api_key
+        key = api_key if api_key is not None else configured.get_secret_value() if configured else None
+        stopped = how.get("stopped", lambda: False)
+        fetched = mem0.fetch(self.settings.mem0_base_url, key, self.user(user_id), stopped=stopped, told=told)
+        tally = self.import_records(user_id, fetched.records, **how)
+        tally.incomplete = not fetched.complete
+        return tally
+
+    def import_records(self, user_id: str | None, records: Sequence[Any], **how: Unpack[How]) -> Tally:
+        """Import what `formats.records` returned for one user; vectors follow in the background."""
         self._ensure_space()
-        tally = transfer.import_items(
-            self.database,
-            items,
-            user_id=self.user(user_id),
-            priority=priority,
-            skip_duplicates=skip_duplicates,
-            batch_size=batch_size,
-            progress=progress,
-        )
+        chosen: How = {"priority": "high", "skip_duplicates": True, "batch_size": 50, **how}
+        tally = transfer.import_items(self.database, records, user_id=self.user(user_id), **chosen)
         self.start()
         self.indexer.wake()
         return tally

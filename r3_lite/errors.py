@@ -6,6 +6,7 @@
     ├── StorageError        STORAGE_ERROR        the file cannot be read or written
     │   └── StorageBusy     STORAGE_BUSY         another process holds the write lock; retry
     ├── ImportFailed        IMPORT_ERROR         the file to import
+    ├── Mem0Failed          MEM0_API_ERROR       Mem0, which memories are to come from
     └── ModelUnavailable    MODEL_UNAVAILABLE    the embedding model
 
 Every message says what is wrong and what to do next. None repeats argument values, file contents or keys.
@@ -53,6 +54,12 @@ class ImportFailed(R3Error):
     """The import source cannot be read or is not in a known format. Nothing was imported."""
 
     code = "IMPORT_ERROR"
+
+
+class Mem0Failed(R3Error):
+    """Mem0 does not answer, refuses, or answers what cannot be read. Nothing was imported."""
+
+    code = "MEM0_API_ERROR"
 
 
 class ModelUnavailable(R3Error):

@@ -51,7 +51,7 @@ def measure(engine: Engine) -> Health:
             "hit_rate": engine.searches.hit_rate(),
         },
         redis=False,
-        mem0=False,
+        mem0=engine.settings.mem0_api_key is not None,
         uptime=round(time.monotonic() - engine.started, 1),
         memory={"used": _allocated(), "rss": psutil.Process().memory_info().rss},
         version=__version__,

@@ -4,7 +4,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Jobs taken at once: large enough to sort by length, small enough that new memories are found within a second.
 BATCH = 64
+# Memories that the model runs over one after the other: in between, reading would cost it the processor's cache.
+GROUP = 8
 # How often a process looks for jobs that other processes left; its own adds wake it at once.
 POLL_SECONDS = 0.25
 # How long it lets the calls that follow an add go first.
@@ -253,7 +256,7 @@ class Indexer:
         """Embed and read outside any transaction, then write all in one. What fails is tried again later."""
         method, space = self._extractor.method, self.space
         version = self._extractor.version_of(method)
-        results = self._encoder.spread(self._result, due)
+        results = self._results(due)
         with self._database.write() as connection:
             complete = 0
             for result in results:
@@ -268,20 +271,44 @@ class Indexer:
                 complete += written
         return complete
 
-    def _result(self, job: Job) -> _Result:
-        """Make what a memory is owed: by one pass of the model if it is both, apart if that fails.
+    def _results(self, due: Sequence[Job]) -> list[_Result]:
+        """Make what each memory is owed; while the model runs over some, what it said of others is read.
 
-        Raises ModelUnavailable when the model is not ready, which is no fault of the memory's.
+        Raises ModelUnavailable when the model is not ready, which is no fault of any memory's.
         """
-        result = _Result(job)
+        if len(due) == 1:
+            return [self._begin(due[0])()]
+        with ThreadPoolExecutor(1, "r3-reader") as reader:
+            read = []
+            for start in range(0, len(due), GROUP):
+                begun = self._encoder.spread(self._begin, due[start : start + GROUP])
+                read.append(reader.submit(lambda begun: [finish() for finish in begun], begun))
+            return [result for group in read for result in group.result()]
+
+    def _begin(self, job: Job) -> Callable[[], _Result]:
+        """Run the model over a memory and return the rest of the work: one pass if it is owed both, else apart."""
         if job.embed and job.extract:
             try:
-                result.vectors, result.found = self._extractor.read(job.content)
-                return result
+                finish = self._extractor.begin(job.content)
             except ModelUnavailable:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a model raises becomes the job's last_error below
                 logger.debug("one pass failed: %s", type(error).__name__)
+            else:
+                return lambda: self._finish(job, finish)
+        done = self._apart(job)
+        return lambda: done
+
+    def _finish(self, job: Job, finish: "Callable[[], tuple[Vectors, Extraction]]") -> _Result:
+        try:
+            vectors, found = finish()
+            return _Result(job, vectors, found)
+        except Exception as error:  # noqa: BLE001 - as above
+            logger.debug("one pass failed: %s", type(error).__name__)
+            return self._apart(job)
+
+    def _apart(self, job: Job) -> _Result:
+        result = _Result(job)
         if job.embed:
             try:
                 (result.vectors,) = self._encoder.embed_texts([job.content])

@@ -163,8 +163,19 @@ class ImportResult(BaseModel):
             skipped=tally.skipped,
             failed=tally.failed,
             errors=[ImportProblem(index=i, reason=reason) for i, reason in sorted(tally.errors)[:MAX_ERRORS_SHOWN]],
-            message=f"Import of {tally.total} items: {shown}.",
+            message=" ".join([f"Import of {tally.total} items: {shown}.", *_import_notes(tally)]),
         )
+
+
+def _import_notes(tally: Tally) -> list[str]:
+    notes = []
+    if tally.unreached:
+        notes.append(f"It was stopped: {tally.unreached} items were not reached; run it again for the rest.")
+    if tally.strangers:
+        notes.append(f"{tally.strangers} items named another user; all went to the user of this import.")
+    if tally.incomplete:
+        notes.append("Mem0 may have more than it gave.")
+    return notes
 
 
 class JobStatus(BaseModel):

@@ -168,9 +168,17 @@ def history_message(memory_id: str, total: int, shown: Sequence[HistoryEntry], c
     return " ".join(notes)
 
 
+def add_message(duplicate: bool, differs: bool) -> str:
+    """Return what add_memory says; `differs`: the known memory has other metadata or another priority."""
+    if not duplicate:
+        return "Saved"
+    kept = "\nIts metadata and priority stay as they were: update_memory changes them."
+    return "Already saved" + (kept if differs else "")
+
+
 def added(result: AddResult) -> str:
     """Text of add_memory."""
-    lines = ["Already saved" if result.duplicate else "Saved", f"id: {result.memory_id}"]
+    lines = [result.message, f"id: {result.memory_id}"]
     if result.indexing == "pending":
         lines.append("Found by keyword now, by meaning as soon as it is embedded.")
     if result.similar:

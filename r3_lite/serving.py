@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar, get_type_hints
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, from_thread, to_thread
 from anyio.lowlevel import RunVar
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import CurrentContext
@@ -65,6 +65,15 @@ async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Engine]]:
 async def current_engine(context: Context = CurrentContext()) -> Engine:
     engine: Engine = context.lifespan_context["engine"]
     return engine
+
+
+def cancelled() -> bool:
+    """Tell, on the thread of a tool, whether its client has taken the request back."""
+    try:
+        from_thread.check_cancelled()
+    except asyncio.CancelledError:
+        return True
+    return False
 
 
 class _ReadableErrors(Middleware):

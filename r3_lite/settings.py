@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import AliasChoices, Field, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from r3_lite.errors import InvalidParameters
@@ -68,6 +68,8 @@ class Settings(BaseSettings):
     cache_max_size: Annotated[int, Field(ge=0)] = 10_000
     history_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_import_roots)
+    mem0_api_key: Annotated[SecretStr | None, _alias("MEM0_API_KEY")] = None
+    mem0_base_url: Annotated[str, _alias("MEM0_BASE_URL")] = "https://api.mem0.ai"
     demo: Annotated[bool, _alias("R3_DEMO", "DEMO_MODE")] = False
     debug: Annotated[bool, _alias("R3_DEBUG", "DEBUG")] = False
     quiet: Annotated[bool, _alias("R3_QUIET", "QUIET_MODE")] = True

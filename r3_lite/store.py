@@ -85,7 +85,7 @@ def insert(
 
     The same text after normalisation is the same memory. So is a near match (word Jaccard >= 0.85) whose
     difference cannot change the meaning. Other near matches are returned as `similar` beside the new memory.
-    Without `near` only the same text counts, and nothing is looked up.
+    Without `near` only the same text counts, and nothing is looked up. `action` is what its history calls it.
     """
     digest = text_hash(new.content)
     similar: tuple[Similar, ...] = ()
@@ -126,6 +126,16 @@ def insert(
     wordforms.learn(connection, new.user_id, new.content)
     history.append(connection, action, seq=seq)
     return Added(seq, memory_id, duplicate=False, similar=similar)
+
+
+def count_same(connection: apsw.Connection, new: NewMemory) -> int:
+    """Return how many memories of the user have exactly this text and metadata."""
+    return int(
+        connection.execute(
+            "SELECT count(*) FROM memories WHERE user_id = ? AND hash = ? AND content = ? AND metadata = ?",
+            (new.user_id, text_hash(new.content), new.content, history.to_json(new.metadata)),
+        ).get
+    )
 
 
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:

@@ -9,19 +9,19 @@ from pydantic import Field
 
 from r3_lite import arguments, models, render
 from r3_lite.arguments import OMITTED, UserId, null_means, published, whole
-from r3_lite.engine import Engine
+from r3_lite.engine import Engine, How
 from r3_lite.errors import InvalidParameters
-from r3_lite.serving import current_engine, tool
+from r3_lite.serving import cancelled, current_engine, tool
 
 
 @tool(render.imported, open_world=True)
 def import_memories(
     *,
     source: Annotated[Literal["json_file", "mem0_api"], Field(description="Where they come from.")],
-    file_path: Annotated[
-        arguments.OptionalText, OMITTED, published("string", "Absolute path of a JSON or JSON Lines file.")
+    file_path: Annotated[arguments.OptionalText, OMITTED, published("string", "For json_file: its absolute path.")],
+    api_key: Annotated[
+        arguments.OptionalText, OMITTED, published("string", "For mem0_api, instead of MEM0_API_KEY; never stored.")
     ],
-    api_key: Annotated[arguments.OptionalText, OMITTED, published("string", "For mem0_api.")],
     user_id: UserId,
     batch_size: Annotated[int, whole(10, 200), null_means(50)] = 50,
     priority: Annotated[arguments.PriorityOr, null_means("high")] = "high",
@@ -29,28 +29,21 @@ def import_memories(
     engine: Engine = Depends(current_engine),
     context: Context = CurrentContext(),
 ) -> models.ImportResult:
-    """Bring memories in from a file of another program or an export: a list of objects with memory, content or
-    text, and optionally id, metadata, created_at. Running it again changes nothing. Returns how many were
-    imported, were known already or failed, and why."""
+    """Bring memories in from a file or from Mem0: JSON or JSON Lines with memory, content or text and optionally id,
+    metadata, created_at, a Mem0 export, or the graph file of the MCP memory server. Running it again changes
+    nothing. Returns how many were imported, were known already or failed, and why."""
+    how: How = {
+        "priority": priority,
+        "skip_duplicates": skip_duplicates,
+        "batch_size": batch_size,
+        "progress": lambda done, total: from_thread.run(context.report_progress, done, total),
+        "stopped": cancelled,
+    }
     if source == "mem0_api":
-        raise InvalidParameters(
-            "This version imports files only. Export from Mem0 to JSON, then use source json_file with file_path."
-        )
+        return models.ImportResult.of(engine.import_mem0(user_id, api_key or None, **how))
     if not file_path:
         raise InvalidParameters("file_path is missing. Give the absolute path of a JSON or JSON Lines file.")
-
-    def report(done: int, total: int) -> None:
-        from_thread.run(context.report_progress, done, total)
-
-    tally = engine.import_file(
-        user_id,
-        file_path,
-        priority=priority,
-        skip_duplicates=skip_duplicates,
-        batch_size=batch_size,
-        progress=report,
-    )
-    return models.ImportResult.of(tally)
+    return models.ImportResult.of(engine.import_file(user_id, file_path, **how))
 
 
 @tool(render.synced, read_only=True, idempotent=True)

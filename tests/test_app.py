@@ -11,6 +11,7 @@ import apsw
 import pytest
 from fastmcp import Client
 from mcp_helpers import MODES, added, call, data_of, failed, found, good, text_of, use_environment
+from mem0_server import Answer, Mem0, pages
 
 from r3_lite.app import mcp
 from r3_lite.limits import MAX_CONTENT, MAX_QUERY
@@ -209,6 +210,20 @@ async def test_a_near_match_that_says_something_else_is_stored_and_listed(
     assert not second["duplicate"]
     assert [similar["id"] for similar in second["similar"]] == [first]
     assert await texts(client) == [other, one]
+
+
+async def test_a_known_text_says_where_it_does_not_take_what_came_with_it(client: Client[Any]) -> None:
+    async def message(**more: Any) -> str:
+        return str((await good(client, "add_memory", content="Ada drinks tea", **more))["message"])
+
+    kept = "Already saved\nIts metadata and priority stay as they were: update_memory changes them."
+    assert await message(metadata={"a": [1], "b": 2}, priority="low") == "Saved"
+    assert await message() == "Already saved"
+    assert await message(metadata={"a": [1]}, priority="low") == "Already saved"
+    assert await message(metadata={"a": [2]}) == kept
+    assert await message(metadata={"c": 1}) == kept
+    assert await message(priority="high") == kept
+    assert "stay as they were" in text_of(await call(client, "add_memory", content="Ada drinks tea", priority="high"))
 
 
 async def test_without_the_duplicate_check_a_copy_is_stored(client: Client[Any]) -> None:
@@ -971,6 +986,68 @@ async def test_progress_is_told_to_the_caller_who_asked(client: Client[Any], tmp
         progress_handler=listen,
     )
     assert told == [(20, 95), (40, 95), (60, 95), (80, 95), (95, 95)]
+
+
+async def test_the_graph_file_of_another_memory_server_is_read(client: Client[Any], tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    lines = [
+        {"type": "entity", "name": "Ann_Lee", "entityType": "person", "observations": ["Works at Acme", "tea"]},
+        {"type": "relation", "from": "Ann_Lee", "to": "Bob", "relationType": "knows"},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    for imported_now in (3, 0):
+        data = await good(client, "import_memories", source="json_file", file_path=str(path))
+        assert (data["total"], data["imported"]) == (3, imported_now)
+    assert sorted(await texts(client)) == ["Ann Lee knows Bob", "Ann Lee works at Acme", "Ann Lee: tea"]
+
+
+async def test_what_mem0_remembers_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    server = Mem0()
+    try:
+        server.behave = pages(130)
+        use_environment(monkeypatch, tmp_path, MEM0_BASE_URL=server.url, MEM0_API_KEY="m0-configured")
+        async with Client(mcp) as client:
+            assert (await good(client, "health_check"))["mem0"] is True
+            for imported_now, more in ((130, {}), (0, {"api_key": "m0-given"})):
+                data = await good(client, "import_memories", source="mem0_api", user_id="alex", **more)
+                assert (data["total"], data["imported"]) == (130, imported_now)
+            assert (await good(client, "get_memory", memory_id="id-7", user_id="alex"))["content"] == "fact 7"
+        keys = [request.headers["Authorization"] for request in server.requests]
+        assert keys == ["Token m0-configured"] * 2 + ["Token m0-given"] * 2
+        assert {request.user for request in server.requests} == {"alex"}
+        assert not any(b"m0-" in file.read_bytes() for file in tmp_path.iterdir())
+    finally:
+        server.close()
+
+
+async def test_what_goes_wrong_at_mem0_is_told_and_imports_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Mem0()
+    try:
+        server.behave = lambda request: Answer({"detail": "CANARY"}, status=401)
+        use_environment(monkeypatch, tmp_path, MEM0_BASE_URL=server.url)
+        async with Client(mcp) as client:
+            arguments = {"source": "mem0_api", "api_key": "m0-CANARY"}
+            assert await failed(client, "import_memories", **arguments) == "MEM0_API_ERROR"
+            assert "CANARY" not in text_of(await call(client, "import_memories", **arguments)) + caplog.text
+            assert await texts(client) == []
+    finally:
+        server.close()
+
+
+async def test_mem0_without_a_key_is_told_what_to_set(client: Client[Any]) -> None:
+    assert "MEM0_API_KEY" in text_of(await call(client, "import_memories", source="mem0_api"))
+    assert (await good(client, "health_check"))["mem0"] is False
+
+
+async def test_items_of_other_users_are_said_to_be_this_users_now(client: Client[Any], tmp_path: Path) -> None:
+    path = tmp_path / "import.json"
+    path.write_text('[{"memory": "one", "user_id": "bob"}, "two"]')
+    data = await good(client, "import_memories", source="json_file", file_path=str(path))
+    assert data["message"] == (
+        "Import of 2 items: 2 imported. 1 items named another user; all went to the user of this import."
+    )
 
 
 async def test_settings_are_read_when_a_server_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 AGENTS = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
 TOOLS = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 COMMANDS = (
-    *"serve demo add search get list delete graph stats".split(),
+    *"serve demo add search get list delete import graph stats".split(),
     *"export backup restore history restore-memory purge config models".split(),
 )
 
