@@ -120,7 +120,7 @@ def test_a_reader_of_an_export_that_has_seen_enough_is_no_error(tmp_path: Path) 
 
 
 def test_a_full_disk_leaves_no_half_of_an_export(tmp_path: Path) -> None:
-    r3("add", "-", folder=tmp_path, stdin=b"x" * 500_000)
+    r3("add", "-", folder=tmp_path, stdin=b"word " * 100_000)
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
     ignore = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
     command = [sys.executable, "-c", f"{limit}; {ignore}; from r3_lite.cli import main; main()"]
