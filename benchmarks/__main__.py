@@ -21,7 +21,7 @@ from benchmarks.server import ROOT
 
 BENCHMARKS = (
     *("startup", "listing", "embedding", "retrieval", "latency", "caching"),
-    *("durability", "coherence", "scale", "graph", "importing", "duplicates"),
+    *("durability", "coherence", "scale", "graph", "importing", "roundtrip", "duplicates"),
 )
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"

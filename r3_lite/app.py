@@ -220,10 +220,10 @@ def get_memory_history(
     engine: Engine = Depends(current_engine),
 ) -> models.HistoryResult:
     """Show how a memory came to be what it is: every version with its text, metadata and time. Works for deleted
-    memories too. Use it when the user asks what was known before. Changes nothing."""
+    memories too. Use it when the user asks what was known before, or wants it back. Changes nothing."""
     total, versions = engine.history(user_id, memory_id, min(limit, 500))
     entries, cut = render.fit_versions([models.HistoryEntry.of(version) for version in versions])
-    return models.HistoryResult(history=entries, message=render.history_message(total, len(entries), cut, limit))
+    return models.HistoryResult(history=entries, message=render.history_message(memory_id, total, entries, cut, limit))
 
 
 def _text_to_remember(content: str | None, messages: list[arguments.Message] | None) -> str:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Literal
 import apsw
 import filelock
 
-from r3_lite import graph, jobs, similar, store, vectors
+from r3_lite import graph, history, jobs, similar, store, vectors
 from r3_lite.accesses import Tally as Accesses
+from r3_lite.clock import days_ago
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
@@ -43,6 +44,9 @@ FLUSH_SECONDS = 30.0
 SWITCH_SECONDS = 0.0005
 # A model that is missing may be put in place while the server runs.
 RELOAD_SECONDS = 60.0
+# How often old versions are looked for, where they are not kept for ever, and how many are removed at once.
+EXPIRE_SECONDS = 3600.0
+EXPIRE_BATCH = 500
 
 logger = logging.getLogger(__name__)
 
@@ -64,12 +68,20 @@ class Indexer:
     """
 
     def __init__(
-        self, database: Database, encoder: Encoder, extractor: Extractor, accesses: Accesses | None = None
+        self,
+        database: Database,
+        encoder: Encoder,
+        extractor: Extractor,
+        accesses: Accesses | None = None,
+        *,
+        history_days: int | None = None,
     ) -> None:
         self._database = database
         self._encoder = encoder
         self._extractor = extractor
         self._accesses = accesses or Accesses()
+        self._history_days = history_days
+        self._next_expiry = 0.0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._start_lock = threading.Lock()
@@ -104,10 +116,11 @@ class Indexer:
     def start(self) -> None:
         """Begin loading the model and working, in the background. Calling it again changes nothing."""
         with self._start_lock:
-            if self._thread is None and self._encoder.state != "off":
+            if self._thread is None and (self._encoder.state != "off" or self._history_days is not None):
                 sys.setswitchinterval(SWITCH_SECONDS)
-                self._encoder.load_in_background()
-                self._extractor.load_in_background()
+                if self._encoder.state != "off":
+                    self._encoder.load_in_background()
+                    self._extractor.load_in_background()
                 self._thread = threading.Thread(target=self._run, name="r3-indexer", daemon=True)
                 self._thread.start()
 
@@ -189,10 +202,11 @@ class Indexer:
                 if waited_for_model >= RELOAD_SECONDS:
                     waited_for_model = 0.0
                     self._encoder.load_in_background()
-            elif self._encoder.state != "ready":
-                continue
             try:
-                self._work()
+                self._expire()
+                # Without the model entities are read by rules all the same.
+                if self._encoder.state in ("ready", "unavailable"):
+                    self._work()
                 self.last_error = None
             except R3Error as error:
                 self.last_error = error.message
@@ -215,6 +229,20 @@ class Indexer:
             if alone:
                 self._mend()
                 self.drain()
+
+    def _expire(self) -> None:
+        """Remove versions that are older than they are to be kept, in small transactions, every hour."""
+        if self._history_days is None or time.monotonic() < self._next_expiry or not self._database.writable():
+            return
+        before = days_ago(self._history_days)
+        with self._alone() as alone:
+            while alone and not self._stop.is_set():
+                with self._database.read() as connection:
+                    if not history.has_expired(connection, before):
+                        break
+                with self._database.write() as connection:
+                    history.expire(connection, before, EXPIRE_BATCH)
+        self._next_expiry = time.monotonic() + EXPIRE_SECONDS
 
     def _due(self, connection: apsw.Connection, limit: int) -> list[Job]:
         # Without the model entities are read by rules all the same.

@@ -171,13 +171,20 @@ def page_message(total: int, offset: int, returned: int, truncated: bool, limit:
     return " ".join(notes)
 
 
-def history_message(total: int, returned: int, cut: bool, limit: int) -> str:
-    """Return the first line of a history: how many versions are shown, of how many."""
-    notes = [f"{returned} of {total} versions, oldest first."]
+def history_message(memory_id: str, total: int, shown: Sequence[HistoryEntry], cut: bool, limit: int) -> str:
+    """Return the first line of a history: how many versions are shown, of how many, and how one is brought back."""
+    notes = [f"{len(shown)} of {total} versions, oldest first."]
+    newest = shown[-1]
+    if newest.version > total:
+        notes.append(f"{newest.version - total} older ones are no longer kept.")
     if limit > 500:
         notes.append("limit is at most 500.")
     if cut:
         notes.append("Long ones are shortened or left out: ask with a smaller limit.")
+    gone = newest.action in ("deleted", "merged")
+    if gone or total > 1:
+        way = "add_memory with its text, metadata and priority" if gone else "update_memory with its text"
+        notes.append(f"To bring one back: {way}, or the command r3-lite restore-memory {memory_id} --version N.")
     return " ".join(notes)
 
 
@@ -267,7 +274,8 @@ def healthy(result: Health) -> str:
         [
             f"{result.status}: {result.next_step}",
             f"file: {database['path']} ({database['size']:,} bytes, {database['journal_mode']}, "
-            f"schema {database['schema_version']}, integrity {database['integrity']}, "
+            f"{database['free'] // 1_000_000:,} MB free, schema {database['schema_version']}, "
+            f"integrity {database['integrity']}, "
             f"{'writable' if database['writable'] else 'not writable at the moment'})",
             f"memories: {result.counts['memories']} of {result.counts['users']} users; "
             f"{index['pending']} pending, {index['failed']} failed, {index['without_vector']} without vector",
@@ -299,7 +307,8 @@ def _head(memory: Memory) -> str:
 
 
 def _version(entry: HistoryEntry) -> str:
-    more = f" {json.dumps(entry.metadata, ensure_ascii=False)}" if entry.metadata else ""
+    more = "" if entry.priority == "medium" else f" {entry.priority}"
+    more += f" {json.dumps(entry.metadata, ensure_ascii=False)}" if entry.metadata else ""
     content = entry.content.replace("\n", "\n  ")
     return f"{entry.version}. {entry.action} {entry.timestamp}{more}: {content}"
 

@@ -69,6 +69,7 @@ class Settings(BaseSettings):
     busy_timeout: Annotated[float, Field(ge=0, le=600)] = 5.0
     cache_max_size: Annotated[int, Field(ge=0)] = 10_000
     rate_limits: str = "auto"
+    history_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_import_roots)
     mem0_api_key: Annotated[SecretStr | None, _alias("MEM0_API_KEY")] = None
     mem0_base_url: Annotated[str, _alias("MEM0_BASE_URL")] = "https://api.mem0.ai"

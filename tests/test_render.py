@@ -7,7 +7,16 @@ import pytest
 
 from r3_lite import render
 from r3_lite.engine import Found
-from r3_lite.models import AddResult, HistoryEntry, Memory, MemoryPage, SearchHit, SearchResult, SimilarMemory
+from r3_lite.models import (
+    AddResult,
+    HistoryEntry,
+    HistoryResult,
+    Memory,
+    MemoryPage,
+    SearchHit,
+    SearchResult,
+    SimilarMemory,
+)
 from r3_lite.search import Ranking
 
 DAY = "2026-01-31T09:30:00.000000Z"
@@ -27,7 +36,7 @@ def memory(content: str = "Ada drinks tea", **fields: Any) -> Memory:
 
 
 def version(content: str, **fields: Any) -> HistoryEntry:
-    given: dict[str, Any] = {"version": 1, "action": "updated", "metadata": {}, "timestamp": DAY}
+    given: dict[str, Any] = {"version": 1, "action": "updated", "metadata": {}, "priority": "medium", "timestamp": DAY}
     return HistoryEntry(content=content, **(given | fields))
 
 
@@ -263,12 +272,36 @@ def test_a_page_says_what_it_shows_of_how_many(arguments: tuple[int, int, int, b
 
 
 def test_a_history_says_what_it_shows_of_how_many() -> None:
-    assert render.history_message(9, 2, False, 50) == "2 of 9 versions, oldest first."
-    cut = render.history_message(9, 2, True, 501)
-    assert cut == (
+    only = [version("x", version=1, action="created")]
+    assert render.history_message("mem_1", 1, only, False, 50) == "1 of 1 versions, oldest first."
+    last = [version("x", version=8), version("y", version=9)]
+    assert render.history_message("mem_1", 9, last, True, 501) == (
         "2 of 9 versions, oldest first. limit is at most 500. "
-        "Long ones are shortened or left out: ask with a smaller limit."
+        "Long ones are shortened or left out: ask with a smaller limit. To bring one back: "
+        "update_memory with its text, or the command r3-lite restore-memory mem_1 --version N."
     )
+
+
+def test_a_history_says_how_many_versions_are_no_longer_kept() -> None:
+    shown = [version("x", version=7), version("y", version=8)]
+    assert render.history_message("mem_1", 2, shown, False, 50).startswith(
+        "2 of 2 versions, oldest first. 6 older ones are no longer kept. "
+    )
+
+
+@pytest.mark.parametrize("action", ["deleted", "merged"])
+def test_a_memory_that_is_gone_is_added_anew(action: str) -> None:
+    gone = [version("x", version=1, action=action)]
+    assert render.history_message("mem_1", 1, gone, False, 50) == (
+        "1 of 1 versions, oldest first. To bring one back: add_memory with its text, metadata and priority, or the "
+        "command r3-lite restore-memory mem_1 --version N."
+    )
+
+
+def test_a_version_is_shown_so_that_it_can_be_stored_again() -> None:
+    entry = version("first\nsecond", version=3, action="updated", metadata={"é": [1]}, priority="high")
+    shown = render.history(HistoryResult(history=[entry], message="all"))
+    assert shown == f'all\n3. updated {entry.timestamp} high {{"é": [1]}}: first\n  second'
 
 
 def test_a_line_is_flat_and_of_bounded_length() -> None:
