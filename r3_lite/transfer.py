@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from r3_lite import history, store
+from r3_lite import history, store, talks
 from r3_lite.clock import ID_PATTERN, now_text, parse_time, to_text
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters
@@ -85,7 +85,7 @@ def import_items(
     nothing: known ids and, with `skip_duplicates`, known texts are counted as duplicates.
     """
     tally = Tally(total=len(items))
-    batch = f"import:{now_text()}"
+    batch = f"{talks.BATCH}{now_text()}"
     valid = list(_validated(items, user_id, priority, batch, tally))
     for start in range(0, len(valid), batch_size):
         with database.write() as connection:
