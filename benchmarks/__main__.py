@@ -19,7 +19,9 @@ from typing import Any
 from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
-BENCHMARKS = ("startup", "listing", "embedding", "retrieval", "latency", "durability", "scale", "graph")
+BENCHMARKS = (
+    "startup", "listing", "embedding", "retrieval", "plain_notes", "latency", "durability", "scale", "graph",
+)  # fmt: skip
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
 

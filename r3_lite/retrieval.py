@@ -1,6 +1,6 @@
 """From a query to candidates: what the keyword index, the vectors and the sessions of a user offer. Reads only."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import log
 
@@ -22,7 +22,7 @@ FREQUENT = 5
 OTHER_FORM = 0.5
 
 
-# Of the nearest memories so many times the size of a pool are searched for those of the people named.
+# The nearest memories are searched for those of a person named so many pools at a time.
 _SEARCHED_FOR_AUTHORS = 4
 _ALONE = (None, None)
 
@@ -61,8 +61,8 @@ def gather(
     if vector is not None and space is not None:
         try:
             near = vectors.nearest(connection, space, vector, user_id, where, 2 * size)
-            seqs = [seq for seq, _ in near[: _SEARCHED_FOR_AUTHORS * size]]
-            written_by = {name: store.written_by(connection, name, seqs) for name in query.authors}
+            seqs = [seq for seq, _ in near]
+            written_by = {name: _written_by(connection, name, seqs, size) for name in query.authors}
             cosines = search.pool(near, written_by, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_vectors = "The vectors cannot be read: this answer comes from keywords alone."
@@ -85,6 +85,17 @@ def gather(
         context = vectors.cosines_in_context(connection, space, vector, previous)
     entities = shared_entities(connection, user_id, query, records.keys())
     return Gathered(Candidates(records, cosines, bm25, context, around, entities), broken_words or broken_vectors)
+
+
+def _written_by(connection: apsw.Connection, author: str, nearest: Sequence[int], size: int) -> set[int]:
+    """Return the first `size` of the memories that an author wrote, or a few more; the nearest are looked at first."""
+    found: set[int] = set()
+    step = _SEARCHED_FOR_AUTHORS * size
+    for start in range(0, len(nearest), step):
+        found |= store.written_by(connection, author, nearest[start : start + step])
+        if len(found) >= size:
+            break
+    return found
 
 
 def _neighbours(connection: apsw.Connection, records: Collection[Record]) -> dict[int, tuple[int | None, int | None]]:
