@@ -26,8 +26,8 @@ Mode = Literal["hybrid", "keyword"]
 class Weights:
     """What each signal adds to a memory's rank; every signal is 0 to 1.
 
-    Found by random search on LoCoMo's five development conversations, each left out in turn, and rounded: the optimum
-    is flat, and half or twice of any one of them costs less than .01 of R@10 (docs/benchmarks.md).
+    Found by random search on LoCoMo's five development conversations, each left out in turn, and rounded. The optimum
+    is flat: half of any of them costs at most .006 of R@10, twice at most .021 (docs/benchmarks.md).
     """
 
     semantic: float = 0.5
@@ -200,7 +200,7 @@ def rank(
     ordered = list(first.values())
     best = max(total[ordered[0].seq], 1e-9)
     quality = _answer_quality(query, ordered[0], candidates)
-    scores = [max(0.0, quality * (total[record.seq] / best)) for record in ordered]
+    scores = [share if (share := quality * (total[record.seq] / best)) > 0 else 0.0 for record in ordered]
     good = sum(score >= threshold for score in scores)
     hits = []
     for record, score in zip(ordered[: min(good, limit)], scores, strict=False):
@@ -221,7 +221,8 @@ def rank(
 
 def _nearness(seq: int, candidates: Candidates) -> float:
     # "Yes, last week" means something with the question before it only.
-    return max(candidates.cosines.get(seq, 0.0), candidates.context.get(seq, 0.0))
+    alone, together = candidates.cosines.get(seq, 0.0), candidates.context.get(seq, 0.0)
+    return together if together > alone else alone
 
 
 def _signals(query: Query, candidates: Candidates, weights: Weights) -> dict[str, dict[int, float]]:
@@ -274,9 +275,9 @@ def _signals(query: Query, candidates: Candidates, weights: Weights) -> dict[str
 
 
 def _scaled(values: Mapping[int, float], weight: float) -> dict[int, float]:
-    """Return the values so that the best is the weight; none is below 0, and without any above it all are."""
+    """Return the values above 0 so that the best of them is the weight."""
     best = max(values.values(), default=0.0)
-    return {seq: weight * max(value, 0.0) / best for seq, value in values.items()} if best > 0 else {}
+    return {seq: weight * value / best for seq, value in values.items() if value > 0} if best > 0 else {}
 
 
 def _terms_besides_authors(query: Query) -> list[str]:
@@ -292,7 +293,8 @@ def _from_talk(
     talk = talks(candidates.records.values())
     best_of: dict[str, float] = {}
     for seq, name in talk.items():
-        best_of[name] = max(best_of.get(name, 0.0), own[seq])
+        if own[seq] > best_of.get(name, 0.0):
+            best_of[name] = own[seq]
     asks = {
         before
         for before, _ in candidates.neighbours.values()
@@ -304,7 +306,7 @@ def _from_talk(
     for seq, value in own.items():
         before, after = candidates.neighbours.get(seq, (None, None))
         # A memory without a talk is one of its own: it is its best.
-        best = best_of[talk[seq]] if seq in talk else value
+        best = best_of.get(talk[seq], 0.0) if seq in talk else value
         gains[seq] = (
             weights.answer * own[before] if before is not None and before in asks else 0.0,
             weights.following * own[after] if after is not None and after in own else 0.0,
