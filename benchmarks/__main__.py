@@ -20,8 +20,9 @@ from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
 BENCHMARKS = (
-    "startup", "listing", "embedding", "retrieval", "plain_notes", "latency", "durability", "scale", "graph",
-)  # fmt: skip
+    *("startup", "listing", "embedding", "retrieval", "plain_notes", "latency", "caching"),
+    *("durability", "coherence", "scale", "graph", "importing", "duplicates"),
+)
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"
 

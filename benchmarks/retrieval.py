@@ -139,7 +139,7 @@ def ask_engine(
             indexed = time.perf_counter()
 
             async def search(user: str, query: str) -> Answer:
-                found = engine.search(user, query, limit=LIMIT, use_cache=False)
+                found = engine.search(user, query, limit=LIMIT)
                 return [hit.record.metadata["dia_id"] for hit in found.ranking.hits]
 
             asked = asyncio.run(ask(conversations, pooled, search))

@@ -32,8 +32,9 @@ from r3_lite import graph, store, vectors
 from r3_lite.engine import Engine
 from r3_lite.extract import Extraction
 from r3_lite.jobs import Job
+from r3_lite.scope import Scope
 from r3_lite.settings import load_settings
-from r3_lite.store import EVERYTHING, NewMemory
+from r3_lite.store import NewMemory
 
 # The graph is measured apart: here nothing is left to the background worker.
 NOTHING_FOUND = Extraction((), (), (), "rules+head")
@@ -102,7 +103,7 @@ def recall(engine: Engine, queries: Sequence[str]) -> float:
     for query in queries:
         vector = engine.encoder.embed_query(query)
         best = np.argsort(-(matrix @ vector))[:NEAREST]
-        found = vectors.nearest(connection, space, vector.tobytes(), LARGE, EVERYTHING, NEAREST)
+        found = vectors.nearest(connection, engine.codes, space, vector.tobytes(), Scope(connection, LARGE), NEAREST)
         shares.append(len(set(seqs[best].tolist()) & {seq for seq, _ in found[:NEAREST]}) / len(best))
     return statistics.fmean(shares)
 
@@ -130,7 +131,7 @@ def measure(size: int, base: Matrix, home: Path) -> dict[str, Any]:
             engine.encoder.embed_query(query)
 
         def search(user: str, **more: Any) -> Cost:
-            return cost(lambda i: engine.search(user, queries[i], use_cache=False, **more))
+            return cost(lambda i: engine.search(user, queries[i], **more))
 
         costs = {
             "search": search(LARGE),
@@ -142,6 +143,8 @@ def measure(size: int, base: Matrix, home: Path) -> dict[str, Any]:
         while engine.pending()[0]["pending"]:
             time.sleep(0.1)
         last_page = int(size * 0.9) - 100
+        # What was just added is in the cache.
+        engine.records.forget(LARGE)
         costs["get"] = cost(lambda i: engine.get(LARGE, ids[i]))
         costs["list of 100"] = cost(lambda i: engine.page(LARGE, limit=100, offset=0))
         costs["list of 100, last page"] = cost(lambda i: engine.page(LARGE, limit=100, offset=last_page))

@@ -56,9 +56,9 @@ def add_memory(
     duplicate = stored.added.duplicate
     return models.AddResult(
         memory_id=stored.added.id,
-        message="Already saved" if duplicate else "Saved",
+        message=render.add_message(duplicate, stored.differs),
         duplicate=duplicate,
-        cached=False,
+        cached=stored.cached,
         indexing="done" if stored.indexed else "pending",
         similar=[
             models.SimilarMemory(id=s.id, memory=s.content[:500], score=round(s.score, 3)) for s in stored.added.similar
@@ -97,7 +97,16 @@ def update_memory(
     )
 
 
-@tool(render.searched, read_only=True, idempotent=True)
+def _only_a_write_changes(result: models.SearchResult, engine: Engine) -> bool:
+    """Tell whether an answer may be kept.
+
+    An empty one tells of other users too, whose writes this user's generation does not follow. One by keywords alone is
+    better when the model is ready, unless that is switched off.
+    """
+    return bool(result.results) and (result.mode == "hybrid" or engine.encoder.state == "off")
+
+
+@tool(render.searched, read_only=True, idempotent=True, lasting=_only_a_write_changes)
 def search_memory(
     *,
     query: Annotated[arguments.Text, Field(description="A question or keywords, in plain words.")],
@@ -115,7 +124,6 @@ def search_memory(
         user_id,
         query,
         limit=min(limit, 100),
-        use_cache=prefer_cache,
         metadata_filter=metadata_filter,
         threshold=threshold,
     )
@@ -131,7 +139,7 @@ def search_memory(
     results, truncated = render.fit(hits)
     return models.SearchResult(
         results=results,
-        source=found.source,
+        source="storage",
         mode=found.mode,
         total_candidates=found.ranking.candidates,
         below_threshold=found.ranking.below,
@@ -140,7 +148,7 @@ def search_memory(
     )
 
 
-@tool(render.listed, read_only=True, idempotent=True)
+@tool(render.listed, read_only=True, idempotent=True, lasting=lambda page, engine: True)
 def get_all_memories(
     *,
     user_id: UserId,
@@ -167,7 +175,7 @@ def get_all_memories(
         source="storage",
         truncated=truncated,
         memories=memories,
-        cache_stats=engine.searches.stats() if include_cache_stats else None,
+        cache_stats=engine.cache_stats() if include_cache_stats else None,
         message=render.page_message(page.total, offset, len(memories), truncated, limit),
     )
 

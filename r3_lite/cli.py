@@ -113,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
     search = command("search", _command("search"), "find memories by meaning and keyword")
     search.add_argument("query", nargs="+", type=terminal.argument, help="a question or keywords")
     search.add_argument("--limit", type=_between(1, 100), default=10, metavar="N", help="1 to 100, default 10")
-    search.add_argument("--threshold", type=_share, default=0.0, metavar="S", help="least score, 0 to 1, default 0")
+    search.add_argument("--threshold", type=_share(0), default=0.0, metavar="S", help="least score, 0 to 1, default 0")
 
     get = command("get", _command("get"), "print one memory whole")
     get.add_argument("id", help="its id, mem_…")
@@ -127,6 +127,23 @@ def build_parser() -> argparse.ArgumentParser:
     delete.add_argument("--all", action="store_true", help="all memories of the user, after a question")
     delete.add_argument("--yes", action="store_true", help="with --all: do not ask")
     delete.set_defaults(usage=delete.error)
+
+    imports = command("import", _import, "bring memories in from a file, or from Mem0")
+    imports.add_argument(
+        "file",
+        nargs="?",
+        help="JSON, JSON Lines, a Mem0 export or the graph file of an MCP memory server; - reads standard input",
+    )
+    imports.add_argument("--mem0", action="store_true", help="from Mem0 itself, by MEM0_API_KEY and MEM0_BASE_URL")
+    imports.add_argument("--priority", choices=PRIORITIES, default="high", help="where an item has none; default: high")
+    imports.add_argument("--keep-copies", action="store_true", help="store a text as often as it occurs")
+    imports.add_argument("--revive", action="store_true", help="bring back what was deleted here since")
+    imports.set_defaults(usage=imports.error)
+
+    alike = "share of common words that makes look-alikes, 0.5 to 1, default 0.85"
+    dedupe = command("dedupe", _command("dedupe"), "show which memories say the same, and merge them")
+    dedupe.add_argument("--threshold", type=_share(0.5), default=0.85, metavar="S", help=alike)
+    dedupe.add_argument("--apply", action="store_true", help="merge them; without it nothing is changed")
 
     graph = command("graph", _command("graph"), "show who and what the memories speak of and how they are related")
     graph.add_argument("entity", nargs="*", type=terminal.argument, help="a name, or a part of one")
@@ -210,6 +227,12 @@ def _delete(args: argparse.Namespace, settings: "Settings") -> int:
     return _command("delete")(args, settings)
 
 
+def _import(args: argparse.Namespace, settings: "Settings") -> int:
+    if (args.file is None) != args.mem0:
+        args.usage("give one file, or --mem0")
+    return _command("import_memories")(args, settings)
+
+
 def _config(args: argparse.Namespace, _settings: "Settings") -> int:
     from r3_lite import clients
 
@@ -269,11 +292,14 @@ def _between(least: int, most: int) -> Callable[[str], int]:
     return number
 
 
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError("is not between 0 and 1")
-    return value
+def _share(least: float) -> Callable[[str], float]:
+    def share(text: str) -> float:
+        value = float(text)
+        if not least <= value <= 1:
+            raise argparse.ArgumentTypeError(f"is not between {least:g} and 1")
+        return value
+
+    return share
 
 
 def _json_object(text: str) -> dict[str, Any]:

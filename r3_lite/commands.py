@@ -8,13 +8,16 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from math import inf
+from pathlib import Path
+from typing import Any
 
-from r3_lite import terminal
-from r3_lite.engine import Engine
+from r3_lite import formats, render, terminal, transfer
+from r3_lite.engine import Engine, How
 from r3_lite.errors import InvalidParameters, ModelUnavailable
-from r3_lite.models import AddResult, Memory, SearchHit, SimilarMemory
+from r3_lite.models import AddResult, DuplicateMemory, ImportResult, Memory, SearchHit, SimilarMemory
 from r3_lite.search import WEAK
 from r3_lite.settings import Settings
 
@@ -27,7 +30,7 @@ def add(args: argparse.Namespace, settings: Settings) -> int:
     duplicate = stored.added.duplicate
     result = AddResult(
         memory_id=stored.added.id,
-        message="Already saved" if duplicate else "Saved",
+        message=render.add_message(duplicate, differs=False),
         duplicate=duplicate,
         cached=False,
         indexing="done" if stored.indexed else "pending",
@@ -37,6 +40,8 @@ def add(args: argparse.Namespace, settings: Settings) -> int:
         terminal.show_json(result.model_dump())
         return 0
     print(f"{result.message}: {result.memory_id}")
+    if stored.differs:
+        terminal.complain("its metadata and priority stay as they were")
     if not stored.indexed and settings.intelligence == "full":
         terminal.complain("it is found by keyword now, by meaning once a server has indexed it")
     if result.similar:
@@ -121,6 +126,34 @@ def list_memories(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def import_memories(args: argparse.Namespace, settings: Settings) -> int:
+    """Import a file, the standard input or what Mem0 has, and index it; Ctrl-C leaves the rest to another time."""
+    with _engine(settings) as engine, terminal.interruptible() as stopped, terminal.progress() as show:
+        how: How = {
+            "priority": args.priority,
+            "skip_duplicates": not args.keep_copies,
+            "revive": args.revive,
+            "progress": lambda done, total: show("importing", done, total),
+            "stopped": stopped,
+        }
+        if args.mem0:
+            tally = engine.import_mem0(None, told=lambda count: show("from Mem0", count, None), **how)
+        else:
+            tally = engine.import_records(None, _records(args.file), **how)
+        pending = _index(engine, stopped, show) if tally.imported else 0
+    result = ImportResult.of(tally)
+    if args.json:
+        terminal.show_json(result.model_dump())
+    else:
+        print(result.message)
+        if result.errors:
+            rows = [(str(problem.index), problem.reason) for problem in result.errors]
+            terminal.show_table(("item", "reason"), rows, title="Not imported", wide="reason")
+    if pending:
+        terminal.complain(f"{pending} are found by keyword now, by meaning once a server has indexed them")
+    return 130 if tally.unreached else 1 if tally.failed else 0
+
+
 def delete(args: argparse.Namespace, settings: Settings) -> int:
     """Remove one memory, or all of a user after a confirmation."""
     if args.id is not None:
@@ -142,6 +175,36 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
         terminal.show_json({"deleted_count": count})
     else:
         print(f"Deleted {count} memories of user {_user(settings)}.")
+    return 0
+
+
+def dedupe(args: argparse.Namespace, settings: Settings) -> int:
+    """Print which memories say the same and, with --apply, merge them."""
+    from r3_lite import duplicates_text
+
+    with _engine(settings) as engine:
+        found = (
+            engine.merge_duplicates(None, args.threshold) if args.apply else (engine.duplicates(None, args.threshold),)
+        )
+    result = duplicates_text.whole(*found) if args.json else duplicates_text.result(*found)
+    if args.json:
+        terminal.show_json(result.model_dump())
+        return 0
+    print(result.message.replace("Repeat with dry_run: false", "Repeat with --apply"))
+    rows = [
+        (name, memory.id, f"{memory.similarity:.2f}" if isinstance(memory, DuplicateMemory) else "", memory.memory)
+        for one in result.groups
+        for name, memory in (("stays", one.primary), *(("merged" if args.apply else "goes", d) for d in one.duplicates))
+    ]
+    if rows:
+        terminal.show_table(("", "id", "similarity", "memory"), rows, title="Say the same", wide="memory")
+    pairs = [
+        row
+        for one in result.look_alikes
+        for row in ((f"{one.similarity:.2f}", one.id, one.memory), ("", one.other_id, one.other_memory))
+    ]
+    if pairs:
+        terminal.show_table(("similarity", "id", "memory"), pairs, title="Look alike; they stay", wide="memory")
     return 0
 
 
@@ -245,6 +308,29 @@ def _engine(settings: Settings) -> Iterator[Engine]:
         yield engine
     finally:
         engine.close()
+
+
+def _index(engine: Engine, stopped: Callable[[], bool], show: Callable[[str, int, int | None], None]) -> int:
+    """Wait for the worker to index what was imported, while it can; return how many memories it leaves."""
+    total = pending = engine.pending()[0]["pending"]
+    while pending and not stopped() and engine.encoder.state in ("idle", "loading", "ready"):
+        show("indexing", total - pending, total)
+        time.sleep(0.1)
+        pending = engine.pending()[0]["pending"]
+    return pending
+
+
+def _records(file: str) -> list[Any]:
+    """Return the records of a file that the user names, wherever it is, or of the standard input."""
+    if file == "-":
+        if sys.stdin is None:
+            raise InvalidParameters("There is no standard input. Give a file.")
+        return formats.records(sys.stdin.buffer.read())
+    path = Path(terminal.argument(file)).expanduser().absolute()
+    with contextlib.suppress(OSError, RuntimeError):
+        # Links are followed here: whoever types the name may read what it leads to.
+        path = path.resolve(strict=True)
+    return transfer.read_file(str(path), [Path(path.anchor)])
 
 
 def _text(words: list[str]) -> str:

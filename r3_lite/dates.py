@@ -17,17 +17,20 @@ _IN_TIME = (
     r"during|mid)"
 )
 
-_PATTERNS = (
+_OF_WORDS = (
     rf"{_MONTH} {_DAY}(?:,? {_YEAR})?(?: ?(?:to|-|–) ?(?:{_MONTH} )?{_DAY}(?:,? {_YEAR})?)?(?!\d)",
     rf"{_DAY}(?: ?(?:to|-|–) ?{_DAY})? (?:of )?{_MONTH}(?:,? {_YEAR})?",
     rf"{_MONTH} {_YEAR}",
-    r"\d{4}-\d{2}-\d{2}",
-    r"\d{1,2}[./]\d{1,2}[./](?:\d{4}|\d{2})",
-    rf"Q[1-4](?:[ /]?{_YEAR})?",
     rf"(?:{_NEAR} |[Ee]very (?:second |other ))?{_WEEKDAY}s?",
     rf"{_NEAR} (?:week|weekend|month|year|quarter|spring|summer|autumn|fall|winter)",
     r"[Yy]esterday|[Tt]omorrow",
     _MONTHS,
+)
+# These stand in texts without any word of a date too.
+_OF_NUMBERS = (
+    r"\d{4}-\d{2}-\d{2}",
+    r"\d{1,2}[./]\d{1,2}[./](?:\d{4}|\d{2})",
+    rf"Q[1-4](?:[ /]?{_YEAR})?",
     rf"(?:(?<=\b[Ii]n )|(?<=\b[Ss]ince )|(?<=\b[Bb]y )|(?<=\b[Uu]ntil )|(?<=\b[Ff]rom )){_YEAR}",
 )
 # Month names that are also given names or common words: dates only after a word of time.
@@ -46,10 +49,11 @@ def find_dates(text: str) -> list[tuple[int, int]]:
 
     Text without any capital is read without regard to case. Times of day, durations and "today" are no dates.
     """
-    if not any(c.isdigit() for c in text) and not _HINT.search(text):
+    hint = _HINT.search(text)
+    if not hint and not any(map(str.isdigit, text)):
         return []
     found = []
-    for pattern in _compiled(not any(c.isupper() for c in text)):
+    for pattern in _compiled(not any(map(str.isupper, text)), hint is None):
         for match in pattern.finditer(text):
             if match.group().lower() in _OTHERWISE and not _BEFORE.search(
                 text[max(0, match.start() - 12) : match.start()]
@@ -64,7 +68,8 @@ def find_dates(text: str) -> list[tuple[int, int]]:
     return sorted(kept)
 
 
-@lru_cache(maxsize=2)
-def _compiled(ignore_case: bool) -> tuple[re.Pattern[str], ...]:
+@lru_cache(maxsize=4)
+def _compiled(ignore_case: bool, of_numbers: bool) -> tuple[re.Pattern[str], ...]:
     flags = re.IGNORECASE if ignore_case else 0
-    return tuple(re.compile(rf"(?:(?<![\w-])|(?<=\bmid-))(?:{pattern})(?![\w-])", flags) for pattern in _PATTERNS)
+    patterns = _OF_NUMBERS if of_numbers else (*_OF_WORDS, *_OF_NUMBERS)
+    return tuple(re.compile(rf"(?:(?<![\w-])|(?<=\bmid-))(?:{pattern})(?![\w-])", flags) for pattern in patterns)

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,7 @@ class Database:
         self._open_lock = threading.Lock()
         self._write_lock = threading.Lock()
         self._local = threading.local()
+        self._opened: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
         self._keep_alive: apsw.Connection | None = None
         self.vector_error: str | None = None
 
@@ -98,7 +100,12 @@ class Database:
             with _storage_errors(self.path):
                 connection, self._local.frozen = self._open()
                 self._local.connection = connection
+                self._opened.add(connection)
         return connection
+
+    def open_connections(self) -> int:
+        """Return how many threads have a connection to the file at the moment."""
+        return len(self._opened)
 
     def _replaced(self, connection: apsw.Connection | None) -> StorageError:
         """Keep the log of the old file off the one that now bears its name, and return the error to raise.
@@ -195,6 +202,7 @@ class Database:
                         break
                     time.sleep(0.05)
             connection.close()
+            self._opened.discard(connection)
             self._local.connection = None
 
     def _writable_connection(self) -> apsw.Connection:

@@ -2,14 +2,16 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, TypedDict, Unpack
 
 import apsw
 
-from r3_lite import history, jobs, search, store, transfer, vectors
-from r3_lite.cache import SearchCache
+from r3_lite import history, jobs, merging, search, store, transfer, vectors
+from r3_lite.accesses import Tally as Accesses
+from r3_lite.cache import AnswerCache, RecordCache
+from r3_lite.codes import HeldCodes
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error
@@ -34,10 +36,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an add came to, and whether its vector is in the file already."""
+    """What an add came to, whether its vector is in the file already, and whether a cache tier took the memory in.
+
+    `differs`: the text was known, and the metadata or priority given with it are not those of the known memory, which
+    stays as it is.
+    """
 
     added: Added
     indexed: bool
+    cached: bool
+    differs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,6 @@ class Found:
 
     ranking: search.Ranking
     mode: search.Mode
-    source: Literal["cache", "storage"]
     total: int
     note: str = ""
     warning: str = ""
@@ -63,6 +70,17 @@ class Page:
 
     records: tuple[Record, ...]
     total: int
+
+
+class How(TypedDict, total=False):
+    """How to import, see `transfer.import_items`. Left out: priority high, no known texts, 50 at a time."""
+
+    priority: str
+    skip_duplicates: bool
+    batch_size: int
+    revive: bool
+    progress: Callable[[int, int], None]
+    stopped: Callable[[], bool]
 
 
 class Engine:
@@ -84,10 +102,15 @@ class Engine:
             enabled=settings.intelligence == "full",
         )
         self.extractor = Extractor(self.encoder, settings.entity_model)
-        self.indexer = Indexer(self.database, self.encoder, self.extractor)
-        self.searches = SearchCache(min(settings.cache_max_size, 256))
+        self.accesses = Accesses()
+        self.indexer = Indexer(self.database, self.encoder, self.extractor, self.accesses)
+        self.records = RecordCache(settings.cache_max_size)
+        # Finished answers of the tools that search and list.
+        self.answers = AnswerCache(min(settings.cache_max_size, 256))
+        self.codes = HeldCodes()
+        self.previews = merging.Previews()
         # Graphs as `knowledge` holds them in memory, of the users who asked last.
-        self.networks = SearchCache(4)
+        self.networks = AnswerCache(4)
 
     def start(self) -> None:
         """Load the model and begin to index in the background. Returns at once; repeated calls change nothing."""
@@ -96,6 +119,7 @@ class Engine:
     def close(self) -> None:
         """End the worker and close this thread's connection."""
         self.indexer.stop()
+        self.accesses.flush(self.database)
         self.database.close()
 
     def user(self, user_id: str | None) -> str:
@@ -120,14 +144,35 @@ class Engine:
         self._ensure_space()
         with self.database.write() as connection:
             added = store.insert(connection, new, check_duplicates=check_duplicates)
+            record = store.find(connection, new.user_id, added.id)
+            mark = store.edits(connection, new.user_id)
+        cached = not added.duplicate and self.records.put(record, mark)
+        differs = added.duplicate and (
+            not new.metadata.items() <= record.metadata.items() or priority not in ("medium", record.priority)
+        )
         self.start()
         self.indexer.wake()
-        return Stored(added, self._index_now(added.seq) if wait else self._is_indexed(added.seq))
+        indexed = self._index_now(added.seq) if wait else self._is_indexed(added.seq)
+        return Stored(added, indexed, cached, differs)
 
     def get(self, user_id: str | None, memory_id: str) -> Record:
-        """Return one memory whole. Raises MemoryNotFound."""
+        """Return one memory whole, from the cache where it is there as it is in the file. Raises MemoryNotFound."""
+        began = time.perf_counter()
+        user = self.user(user_id)
         with self.database.read() as connection:
-            return store.find(connection, self.user(user_id), memory_id)
+            mark = store.edits(connection, user)
+            record = self.records.get(user, memory_id, mark)
+            if record is None:
+                record = store.find(connection, user, memory_id)
+                self.records.put(record, mark, accesses=1)
+        self.accesses.note(record.seq)
+        self.records.took(time.perf_counter() - began)
+        return record
+
+    def generation(self, user_id: str) -> int:
+        """Return the mark of whole answers to a user: it moves with every write that can change one."""
+        with self.database.read() as connection:
+            return store.generation(connection, user_id)
 
     def update(
         self,
@@ -153,6 +198,9 @@ class Engine:
                 priority=priority,
             )
             check_metadata(record.metadata)
+            mark = store.edits(connection, record.user_id)
+        self.records.put(record, mark, accesses=1)
+        self.accesses.note(record.seq)
         self.start()
         self.indexer.wake()
         return record
@@ -163,7 +211,6 @@ class Engine:
         query: str,
         *,
         limit: int = 10,
-        use_cache: bool = True,
         metadata_filter: Mapping[str, Any] | None = None,
         threshold: float = 0.0,
     ) -> Found:
@@ -182,19 +229,7 @@ class Engine:
         if self.encoder.state == "loading":
             # The bundled model takes about a second, and the first question is worth it.
             self.encoder.wait_ready(LOADING_PATIENCE)
-        dense = self._dense_space()
-        with self.database.read() as connection:
-            generation = store.generation(connection, user)
-        key = (user, generation, query, where[0], repr(where[1]), limit, threshold, dense)
-        cached: Found | None = self.searches.get(key) if use_cache else None
-        if cached is not None:
-            return replace(cached, source="cache")
-        # The generation is read before the memories: a write in between leaves an entry that is never served.
-        found = self._search(user, query, where, limit, threshold, dense)
-        # What an answer says about other users changes without this user's generation.
-        if found.total and not found.warning:
-            self.searches.put(key, found)
-        return found
+        return self._search(user, query, where, limit, threshold, self._dense_space())
 
     def page(
         self,
@@ -212,7 +247,9 @@ class Engine:
     def delete(self, user_id: str | None, memory_id: str) -> Record:
         """Remove one memory and return what it was. Raises MemoryNotFound and then removes nothing."""
         with self.database.write() as connection:
-            return store.delete(connection, self.user(user_id), memory_id)
+            record = store.delete(connection, self.user(user_id), memory_id)
+        self.records.forget(record.user_id, record.id)
+        return record
 
     def delete_all(self, user_id: str | None, *, confirm: bool) -> int:
         """Return how many memories the user has and, with `confirm`, remove them all in one transaction."""
@@ -221,38 +258,77 @@ class Engine:
             with self.database.read() as connection:
                 return store.count(connection, user)
         with self.database.write() as connection:
-            return store.delete_all(connection, user)
+            count = store.delete_all(connection, user)
+        self.records.forget(user)
+        return count
 
     def history(self, user_id: str | None, memory_id: str, limit: int) -> tuple[int, list[Version]]:
         """Return how many versions a memory has, deleted or not, and its newest `limit`, oldest first."""
         with self.database.read() as connection:
             return history.versions(connection, self.user(user_id), memory_id, limit)
 
-    def import_file(
+    def duplicates(self, user_id: str | None, threshold: float) -> merging.Plan:
+        """Return what says the same among the user's memories, and what looks alike; the live run does just that."""
+        user = self.user(user_id)
+        found = merging.plan(self.database, user, threshold)
+        self.previews.keep(user, threshold, found)
+        return found
+
+    def merge_duplicates(self, user_id: str | None, threshold: float) -> tuple[merging.Plan, merging.Merged]:
+        """Merge what the last preview showed (of the last hour, else what there is now), and return both."""
+        user = self.user(user_id)
+        planned = self.previews.take(user, threshold) or merging.plan(self.database, user, threshold)
+        return planned, merging.carry_out(self.database, user, planned)
+
+    def import_file(self, user_id: str | None, path: str, **how: Unpack[How]) -> Tally:
+        """Import a file of the folders that may be read, as `import_records` does."""
+        return self.import_records(user_id, transfer.read_file(path, self.settings.import_roots), **how)
+
+    def import_mem0(
         self,
         user_id: str | None,
-        path: str,
+        api_key: str | None = None,
         *,
-        priority: str = "high",
-        skip_duplicates: bool = True,
-        batch_size: int = 50,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        told: Callable[[int], None] = lambda count: None,
+        **how: Unpack[How],
     ) -> Tally:
-        """Import a JSON or JSON Lines file for one user; vectors follow in the background."""
-        items = transfer.read_json_file(path, self.settings.import_roots)
+        """Import what Mem0 remembers of the user of this name; `told` hears how much has come.
+
+        The key is the one given, else the configured one. Blocks on the network before anything is stored.
+        """
+        from r3_lite import mem0
+
+        configured = self.settings.mem0_api_key
+        key = api_key if api_key is not None else configured.get_secret_value() if configured else None
+        stopped = how.get("stopped", lambda: False)
+        fetched = mem0.fetch(self.settings.mem0_base_url, key, self.user(user_id), stopped=stopped, told=told)
+        tally = self.import_records(user_id, fetched.records, **how)
+        tally.incomplete = not fetched.complete
+        return tally
+
+    def import_records(self, user_id: str | None, records: Sequence[Any], **how: Unpack[How]) -> Tally:
+        """Import what `formats.records` returned for one user; vectors follow in the background."""
         self._ensure_space()
-        tally = transfer.import_items(
-            self.database,
-            items,
-            user_id=self.user(user_id),
-            priority=priority,
-            skip_duplicates=skip_duplicates,
-            batch_size=batch_size,
-            progress=progress,
-        )
+        chosen: How = {"priority": "high", "skip_duplicates": True, "batch_size": 50, **how}
+        tally = transfer.import_items(self.database, records, user_id=self.user(user_id), **chosen)
         self.start()
         self.indexer.wake()
         return tally
+
+    def cache_stats(self) -> dict[str, Any]:
+        """Return hits, misses, rate and evictions of all caches of this process, and how many memories they hold."""
+        total = self.records.counts + self.answers.counts + self.networks.counts
+        l1_size, l2_size = self.records.sizes()
+        return {
+            "hits": total.hits,
+            "misses": total.misses,
+            "hit_rate": total.hit_rate,
+            "size": l1_size + l2_size,
+            "max_size": self.records.max_size,
+            "l1_size": l1_size,
+            "l2_size": l2_size,
+            "evictions": total.evictions,
+        }
 
     def pending(self) -> tuple[dict[str, int], list[jobs.JobState]]:
         """Return the counts of unfinished work and its first jobs, oldest first; none where work is switched off."""
@@ -282,7 +358,7 @@ class Engine:
         # The model runs before the snapshot is taken: no lock is held while it computes.
         vector, warning = self._query_vector(parsed.dense_text) if dense is not None else (None, "")
         with self.database.read() as connection:
-            gathered = gather(connection, parsed, user, where, max(search.POOL, limit), vector, dense)
+            gathered = gather(connection, parsed, user, where, max(search.POOL, limit), vector, dense, self.codes)
             ranking = search.rank(parsed, gathered.candidates, limit=limit, threshold=threshold)
             whole = store.fetch(connection, [hit.record.seq for hit in ranking.hits])
             total = store.count(connection, user)
@@ -294,7 +370,6 @@ class Engine:
         return Found(
             replace(ranking, hits=hits),
             "hybrid" if by_meaning else "keyword",
-            "storage",
             total,
             "" if by_meaning else self._why_keywords(),
             " ".join(filter(None, (warning, gathered.warning))),

@@ -58,21 +58,26 @@ def word_vectors(words: Sequence[Word], pieces: Pieces) -> Floats:
     starts = np.fromiter((word.start for word in words), np.int64, len(words))
     ends = np.fromiter((word.end for word in words), np.int64, len(words))
     piece_starts, piece_ends = pieces.offsets[:, 0], pieces.offsets[:, 1]
-    first = np.searchsorted(ends, piece_starts, side="right")
+    begin = np.searchsorted(ends, piece_starts, side="right")
     stop = np.searchsorted(starts, piece_ends, side="left")
     # A piece covers one word, save an unknown sign sequence, which may cover several.
-    covered = np.where(piece_ends > piece_starts, np.maximum(stop - first, 0), 0)
+    covered = np.where(piece_ends > piece_starts, np.maximum(stop - begin, 0), 0)
     piece = np.repeat(np.arange(len(covered)), covered)
     within = np.arange(len(piece)) - np.repeat(np.cumsum(covered) - covered, covered)
-    word = first[piece] + within
+    word = begin[piece] + within
     vectors = np.zeros((len(words), pieces.vectors.shape[1]), np.float32)
     if len(word):
         if (word[1:] < word[:-1]).any():  # overlapping windows come back to words that had pieces before
             order = np.argsort(word, kind="stable")
             word, piece = word[order], piece[order]
-        begins = np.flatnonzero(np.concatenate(([True], word[1:] != word[:-1])))
-        counts = np.diff(begins, append=len(word)).astype(np.float32)
-        vectors[word[begins]] = np.add.reduceat(pieces.vectors[piece], begins, axis=0) / counts[:, None]
+        first = np.concatenate(([True], word[1:] != word[:-1]))
+        vectors[word[first]] = pieces.vectors[piece[first]]
+        # Most words are one piece; the few more are added one by one, which is quicker than any sum over groups.
+        for w, p in zip(word[~first].tolist(), piece[~first].tolist(), strict=True):
+            vectors[w] += pieces.vectors[p]
+        counts = np.bincount(word, minlength=len(words))
+        several = counts > 1
+        vectors[several] /= counts[several, None].astype(np.float32)
     return vectors
 
 

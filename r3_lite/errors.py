@@ -3,9 +3,11 @@
     R3Error
     ├── InvalidParameters   INVALID_PARAMETERS   the caller's arguments
     ├── MemoryNotFound      MEMORY_NOT_FOUND     no such memory for this user
+    ├── RateLimitExceeded   RATE_LIMIT_EXCEEDED  too many calls a minute
     ├── StorageError        STORAGE_ERROR        the file cannot be read or written
     │   └── StorageBusy     STORAGE_BUSY         another process holds the write lock; retry
     ├── ImportFailed        IMPORT_ERROR         the file to import
+    ├── Mem0Failed          MEM0_API_ERROR       Mem0, which memories are to come from
     └── ModelUnavailable    MODEL_UNAVAILABLE    the embedding model
 
 Every message says what is wrong and what to do next. None repeats argument values, file contents or keys.
@@ -37,6 +39,12 @@ class MemoryNotFound(R3Error):
     code = "MEMORY_NOT_FOUND"
 
 
+class RateLimitExceeded(R3Error):
+    """The user has made too many calls of a kind within a minute; `details` hold limit and retry_after (seconds)."""
+
+    code = "RATE_LIMIT_EXCEEDED"
+
+
 class StorageError(R3Error):
     """The database file cannot be opened, read or written."""
 
@@ -53,6 +61,12 @@ class ImportFailed(R3Error):
     """The import source cannot be read or is not in a known format. Nothing was imported."""
 
     code = "IMPORT_ERROR"
+
+
+class Mem0Failed(R3Error):
+    """Mem0 does not answer, refuses, or answers what cannot be read. Nothing was imported."""
+
+    code = "MEM0_API_ERROR"
 
 
 class ModelUnavailable(R3Error):

@@ -8,17 +8,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable
 from r3_lite.extract import VERSION, Extraction, Method, extract, join
-from r3_lite.windows import parts
+from r3_lite.windows import BLOCK, parts
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from r3_lite.embed_models import Passage
     from r3_lite.extract_gliner import GlinerExtractor
 
     Vectors = NDArray[np.float32]
@@ -74,18 +76,22 @@ class Extractor:
 
         Raises ModelUnavailable while the encoder is not ready.
         """
-        import numpy as np
+        return self.begin(text)()
 
+    def begin(self, text: str) -> Callable[[], tuple[Vectors, Extraction]]:
+        """Run the model over a text; what is returned does the rest of `read`, on any thread.
+
+        Raises ModelUnavailable while the encoder is not ready.
+        """
         if self.method != "rules+head":
             (vectors,) = self._encoder.embed_texts([text])
-            return vectors, self._without_encoder(text)
-        chunks: list[Vectors] = []
-        found: list[tuple[int, str, Extraction]] = []
-        for passage in self._encoder.read(text):
-            if passage.vectors is not None:
-                chunks.append(passage.vectors)
-            found.append((passage.start, passage.text, extract(passage.text, passage.pieces)))
-        return np.concatenate(chunks), join(found)
+            return lambda: (vectors, self._without_encoder(text))
+        if len(text) > BLOCK:
+            # Part by part: the word pieces of a long text would take hundreds of megabytes at once.
+            whole = _finish(self._encoder.read(text))
+            return lambda: whole
+        passages = list(self._encoder.read(text))
+        return lambda: _finish(passages)
 
     def _without_encoder(self, text: str) -> Extraction:
         if self._gliner is not None:
@@ -101,3 +107,15 @@ class Extractor:
         except ModelUnavailable as error:
             self.gliner_state, self.last_error = "unavailable", error.message
             logger.warning("%s", error.message)
+
+
+def _finish(passages: Iterable[Passage]) -> tuple[Vectors, Extraction]:
+    import numpy as np
+
+    chunks: list[Vectors] = []
+    found: list[tuple[int, str, Extraction]] = []
+    for passage in passages:
+        if passage.vectors is not None:
+            chunks.append(passage.vectors)
+        found.append((passage.start, passage.text, extract(passage.text, passage.pieces)))
+    return np.concatenate(chunks), join(found)

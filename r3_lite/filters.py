@@ -1,10 +1,11 @@
 """metadata_filter → SQL: what a filter may say, and the WHERE clause that it becomes. Pure."""
 
 import json
+import operator as op
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from r3_lite.clock import parse_time, to_text
 from r3_lite.errors import InvalidParameters
@@ -17,15 +18,29 @@ MAX_CHOICES = 200
 _COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _LITERALS = {None: "null", True: "true", False: "false"}
 _PRIORITY_RANKS = {"low": 0, "medium": 1, "normal": 1, "high": 2, "critical": 3}
-_PRIORITY_RANK_SQL = "CASE m.priority WHEN 'low' THEN 0 WHEN 'medium' THEN 1 WHEN 'high' THEN 2 ELSE 3 END"
+_COMPARE = {"$eq": op.eq, "$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
+# Characters of the longest text in the index of metadata values (migrations/0003).
+_LONGEST_INDEXED = 200
 _DATE_ONLY = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}")
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
-Clause = tuple[str, list[Any]]
+
+class Clause(NamedTuple):
+    """A condition on a memory m: SQL, the values of its "?", and whether the index of metadata values decides it.
+
+    ?1 is the user whose memories are asked for: it must be the first parameter of every statement with a clause.
+    """
+
+    sql: str
+    params: list[Any]
+    indexed: bool = False
+
+
+EVERYTHING = Clause("1", [])
 
 
 def compile_filter(metadata_filter: Mapping[str, Any] | None) -> Clause:
-    """Return (SQL, parameters) for a filter over a table named m; ("1", []) when there is nothing to filter.
+    """Return the clause for a filter; EVERYTHING when there is nothing to filter.
 
     {key: value} and {key: {"$eq": value}} mean the same; a list in the metadata matches when one of its elements
     does; text, numbers and booleans never equal each other; lists and objects equal the same JSON, whatever the
@@ -44,8 +59,12 @@ def compile_filter(metadata_filter: Mapping[str, Any] | None) -> Clause:
     if len(conditions) > MAX_CONDITIONS:
         raise InvalidParameters(f"metadata_filter takes at most {MAX_CONDITIONS} conditions.")
     if not conditions:
-        return "1", []
-    return " AND ".join(sql for sql, _ in conditions), [p for _, params in conditions for p in params]
+        return EVERYTHING
+    return Clause(
+        " AND ".join(clause.sql for clause in conditions),
+        [param for clause in conditions for param in clause.params],
+        any(clause.indexed for clause in conditions),
+    )
 
 
 def _has_operators(value: Any) -> bool:
@@ -58,7 +77,7 @@ def _condition(key: str, operator: str, value: Any) -> Clause:
         if not isinstance(value, bool):
             raise InvalidParameters("metadata_filter: $exists takes true or false.")
         if column:
-            return ("1" if value else "0"), []
+            return Clause("1" if value else "0", [])
         return _negated(_any_value(key, "1", []), not value)
     if operator == "$ne":
         return _negated(_condition(key, "$eq", value), True)
@@ -73,27 +92,41 @@ def _condition(key: str, operator: str, value: Any) -> Clause:
 
 
 def _negated(clause: Clause, negate: bool) -> Clause:
-    return (f"NOT {clause[0]}" if negate else clause[0]), clause[1]
+    return Clause(f"NOT {clause.sql}", clause.params) if negate else clause
 
 
 def _any_of(clauses: Sequence[Clause]) -> Clause:
-    return f"({' OR '.join(sql for sql, _ in clauses) or '0'})", [p for _, params in clauses for p in params]
+    if len(clauses) == 1:
+        return clauses[0]
+    return Clause(f"({' OR '.join(c.sql for c in clauses) or '0'})", [p for c in clauses for p in c.params])
 
 
 def _any_value(key: str, test: str, params: list[Any]) -> Clause:
     # json_each takes any key as a plain value: no JSON path is ever built from a caller's text.
-    return f"EXISTS (SELECT 1 FROM json_each(m.metadata) AS v WHERE v.key = ? AND {test})", [key, *params]
+    return Clause(f"EXISTS (SELECT 1 FROM json_each(m.metadata) AS v WHERE v.key = ? AND {test})", [key, *params])
 
 
 def _compares(key: str, operator: str, value: Any) -> Clause:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidParameters(f"metadata_filter: {operator} takes a number or a text.")
-    kinds = "('text')" if isinstance(value, str) else "('integer', 'real')"
-    return _each(key, lambda v: (f"{v}.type IN {kinds} AND {v}.atom {_COMPARISONS[operator]} ?", [value]))
+    if isinstance(value, str):
+        return _each(key, lambda v: Clause(f"{v}.type = 'text' AND {v}.atom {_COMPARISONS[operator]} ?", [value]))
+    # All numbers sort before all texts.
+    return _indexed(key, f"value < '' AND value {_COMPARISONS[operator]} ?", [value])
+
+
+def _indexed(key: str, test: str, params: Sequence[Any]) -> Clause:
+    """The index of metadata values, which migrations/0003 fills, knows a value of the key that passes."""
+    return Clause(
+        f"m.seq IN (SELECT memory FROM attributes WHERE user_id = ?1 AND key = ? AND {test})", [key, *params], True
+    )
 
 
 def _equals(key: str, choices: Sequence[Any]) -> Clause:
     """The value, or an element of it, is one of the choices; each kind of choice is looked up among its own."""
+    stored = [_as_stored(choice) for choice in choices]
+    if None not in stored:
+        return _indexed(key, f"value IN ({_marks(stored)})", stored)
     literals = [_LITERALS[choice] for choice in choices if choice is None or isinstance(choice, bool)]
     texts = [choice for choice in choices if isinstance(choice, str)]
     numbers = [choice for choice in choices if isinstance(choice, int | float) and not isinstance(choice, bool)]
@@ -101,18 +134,27 @@ def _equals(key: str, choices: Sequence[Any]) -> Clause:
 
     def test(v: str) -> Clause:
         alternatives = (
-            (f"{v}.type IN ({_marks(literals)})", literals),
-            (f"{v}.type = 'text' AND {v}.atom IN ({_marks(texts)})", texts),
-            (f"{v}.type IN ('integer', 'real') AND {v}.atom IN ({_marks(numbers)})", numbers),
-            (
+            Clause(f"{v}.type IN ({_marks(literals)})", literals),
+            Clause(f"{v}.type = 'text' AND {v}.atom IN ({_marks(texts)})", texts),
+            Clause(f"{v}.type IN ('integer', 'real') AND {v}.atom IN ({_marks(numbers)})", numbers),
+            Clause(
                 f"{v}.type IN ('array', 'object') AND {_leaves(f'{v}.value')} IN ({_marks(structures, _leaves('?'))})",
                 structures,
             ),
         )
-        return _any_of([alternative for alternative in alternatives if alternative[1]])
+        return _any_of([alternative for alternative in alternatives if alternative.params])
 
     equal = _each(key, test)
     return _any_of([equal, _negated(_any_value(key, "1", []), True)]) if None in choices else equal
+
+
+def _as_stored(choice: Any) -> bytes | str | int | float | None:
+    """Return the form of a value in the index of metadata values; None if it is not kept there, or is null."""
+    if isinstance(choice, bool):
+        return b"\x01" if choice else b"\x00"
+    if isinstance(choice, int | float) or (isinstance(choice, str) and len(choice) <= _LONGEST_INDEXED):
+        return choice
+    return None
 
 
 def _marks(values: Sequence[Any], mark: str = "?") -> str:
@@ -130,9 +172,9 @@ def _leaves(json_text: str) -> str:
 
 def _each(key: str, test: Callable[[str], Clause]) -> Clause:
     """The value itself passes the test or, where it is a list, one of its elements."""
-    (itself, params), (element, element_params) = test("v"), test("e")
-    elements = f"v.type = 'array' AND EXISTS (SELECT 1 FROM json_each(v.value) AS e WHERE {element})"
-    return _any_value(key, f"(({itself}) OR ({elements}))", [*params, *element_params])
+    itself, element = test("v"), test("e")
+    elements = f"v.type = 'array' AND EXISTS (SELECT 1 FROM json_each(v.value) AS e WHERE {element.sql})"
+    return _any_value(key, f"(({itself.sql}) OR ({elements}))", [*itself.params, *element.params])
 
 
 def _time(key: str, operator: str, value: Any) -> Clause:
@@ -144,18 +186,20 @@ def _time(key: str, operator: str, value: Any) -> Clause:
         end = moment + min(timedelta(days=1), _LAST_MOMENT - moment)
     first, after = to_text(start), to_text(end)
     if start == end:
-        return f"m.{key} {_COMPARISONS.get(operator, '=')} ?", [first]
+        return Clause(f"m.{key} {_COMPARISONS.get(operator, '=')} ?", [first])
     return {
-        "$eq": (f"(m.{key} >= ? AND m.{key} < ?)", [first, after]),
-        "$gt": (f"m.{key} >= ?", [after]),
-        "$gte": (f"m.{key} >= ?", [first]),
-        "$lt": (f"m.{key} < ?", [first]),
-        "$lte": (f"m.{key} < ?", [after]),
+        "$eq": Clause(f"(m.{key} >= ? AND m.{key} < ?)", [first, after]),
+        "$gt": Clause(f"m.{key} >= ?", [after]),
+        "$gte": Clause(f"m.{key} >= ?", [first]),
+        "$lt": Clause(f"m.{key} < ?", [first]),
+        "$lte": Clause(f"m.{key} < ?", [after]),
     }[operator]
 
 
-def _priority(key: str, operator: str, value: Any) -> Clause:
-    rank = _PRIORITY_RANKS.get(value.strip().lower()) if isinstance(value, str) else None
-    if rank is None:
+def _priority(key: str, comparison: str, value: Any) -> Clause:
+    wanted = _PRIORITY_RANKS.get(value.strip().lower()) if isinstance(value, str) else None
+    if wanted is None:
         raise InvalidParameters(f"metadata_filter: {key} is one of critical, high, medium, low.")
-    return f"{_PRIORITY_RANK_SQL} {_COMPARISONS.get(operator, '=')} ?", [rank]
+    # By name, not by rank: priorities have an index.
+    chosen = [name for name, rank in _PRIORITY_RANKS.items() if name != "normal" and _COMPARE[comparison](rank, wanted)]
+    return Clause(f"m.{key} IN ({_marks(chosen)})", chosen)

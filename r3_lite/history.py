@@ -35,7 +35,7 @@ def append(connection: apsw.Connection, action: Action, *, seq: int | None = Non
             SELECT m.id, (SELECT coalesce(max(version), 0) + 1 FROM history WHERE memory_id = m.id),
                    m.user_id, ?, m.content, m.metadata, m.priority, max(m.updated_at, ?)
             FROM memories AS m WHERE {where}""",
-        (action, now_text() if action == "deleted" else "", user_id if seq is None else seq),
+        (action, now_text() if action in ("deleted", "merged") else "", user_id if seq is None else seq),
     )
 
 

@@ -3,14 +3,17 @@
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import apsw
 import filelock
 
-from r3_lite import graph, jobs, store, vectors
+from r3_lite import graph, jobs, similar, store, vectors
+from r3_lite.accesses import Tally as Accesses
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
@@ -26,10 +29,14 @@ if TYPE_CHECKING:
 
 # Jobs taken at once: large enough to sort by length, small enough that new memories are found within a second.
 BATCH = 64
+# Memories that the model runs over one after the other: in between, reading would cost it the processor's cache.
+GROUP = 8
 # How often a process looks for jobs that other processes left; its own adds wake it at once.
 POLL_SECONDS = 0.25
 # How long it lets the calls that follow an add go first.
 SETTLE_SECONDS = 0.1
+# How long counts of accesses may wait for the file.
+FLUSH_SECONDS = 30.0
 # A model that is missing may be put in place while the server runs.
 RELOAD_SECONDS = 60.0
 
@@ -52,10 +59,13 @@ class Indexer:
     Everything it does can be done again: it may be killed between any two statements.
     """
 
-    def __init__(self, database: Database, encoder: Encoder, extractor: Extractor) -> None:
+    def __init__(
+        self, database: Database, encoder: Encoder, extractor: Extractor, accesses: Accesses | None = None
+    ) -> None:
         self._database = database
         self._encoder = encoder
         self._extractor = extractor
+        self._accesses = accesses or Accesses()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._start_lock = threading.Lock()
@@ -139,6 +149,7 @@ class Indexer:
 
     def _run(self) -> None:
         waited_for_model = 0.0
+        flush_at = time.monotonic() + FLUSH_SECONDS
         while not self._stop.is_set():
             if self._wake.wait(POLL_SECONDS):
                 # An assistant often calls again at once: its next answer comes before the index.
@@ -146,6 +157,9 @@ class Indexer:
             self._wake.clear()
             if self._stop.is_set():
                 break
+            if time.monotonic() >= flush_at:
+                flush_at = time.monotonic() + FLUSH_SECONDS
+                self._accesses.flush(self._database)
             if self._encoder.state == "unavailable":
                 waited_for_model += POLL_SECONDS
                 if waited_for_model >= RELOAD_SECONDS:
@@ -211,14 +225,16 @@ class Indexer:
         space, version = self.space, self._extractor.version_of(method)
         with self._database.read() as connection:
             sound = store.keyword_rows(connection) == store.rows(connection)
+            unlearned = similar.missing(connection)
             astray = vectors.out_of_step(connection, space) if space is not None else 0
             unread = graph.unread(connection) + graph.outdated(connection, method, version)
             failed = jobs.counts(connection, space)["failed"]
-        if sound and not (astray or unread or failed or thorough):
+        if sound and not (unlearned or astray or unread or failed or thorough):
             return
         with self._database.write() as connection:
             if not sound or not store.keyword_index_sound(connection):
                 store.rebuild_keyword_index(connection)
+            similar.learn_missing(connection)
             if space is not None:
                 vectors.heal(connection, space)
             graph.owe_outdated(connection, method, version)
@@ -228,7 +244,7 @@ class Indexer:
         """Embed and read outside any transaction, then write all in one. What fails is tried again later."""
         method, space = self._extractor.method, self.space
         version = self._extractor.version_of(method)
-        results = self._encoder.spread(self._result, due)
+        results = self._results(due)
         with self._database.write() as connection:
             complete = 0
             for result in results:
@@ -243,20 +259,44 @@ class Indexer:
                 complete += written
         return complete
 
-    def _result(self, job: Job) -> _Result:
-        """Make what a memory is owed: by one pass of the model if it is both, apart if that fails.
+    def _results(self, due: Sequence[Job]) -> list[_Result]:
+        """Make what each memory is owed; while the model runs over some, what it said of others is read.
 
-        Raises ModelUnavailable when the model is not ready, which is no fault of the memory's.
+        Raises ModelUnavailable when the model is not ready, which is no fault of any memory's.
         """
-        result = _Result(job)
+        if len(due) == 1:
+            return [self._begin(due[0])()]
+        with ThreadPoolExecutor(1, "r3-reader") as reader:
+            read = []
+            for start in range(0, len(due), GROUP):
+                begun = self._encoder.spread(self._begin, due[start : start + GROUP])
+                read.append(reader.submit(lambda begun: [finish() for finish in begun], begun))
+            return [result for group in read for result in group.result()]
+
+    def _begin(self, job: Job) -> Callable[[], _Result]:
+        """Run the model over a memory and return the rest of the work: one pass if it is owed both, else apart."""
         if job.embed and job.extract:
             try:
-                result.vectors, result.found = self._extractor.read(job.content)
-                return result
+                finish = self._extractor.begin(job.content)
             except ModelUnavailable:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a model raises becomes the job's last_error below
                 logger.debug("one pass failed: %s", type(error).__name__)
+            else:
+                return lambda: self._finish(job, finish)
+        done = self._apart(job)
+        return lambda: done
+
+    def _finish(self, job: Job, finish: "Callable[[], tuple[Vectors, Extraction]]") -> _Result:
+        try:
+            vectors, found = finish()
+            return _Result(job, vectors, found)
+        except Exception as error:  # noqa: BLE001 - as above
+            logger.debug("one pass failed: %s", type(error).__name__)
+            return self._apart(job)
+
+    def _apart(self, job: Job) -> _Result:
+        result = _Result(job)
         if job.embed:
             try:
                 (result.vectors,) = self._encoder.embed_texts([job.content])

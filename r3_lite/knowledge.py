@@ -119,13 +119,13 @@ def connections(engine: Engine, user_id: str | None, source: str, target: str | 
         if unknown:
             return Answer(*shown, 0, (), unknown)
         generation = graph.generation(connection, user)
-        known = engine.networks.get(user)
-        if known is None or known[0] != generation:
+        network = engine.networks.get(user, generation)
+        if network is None:
             from r3_lite.network import Network
 
-            known = generation, Network(graph.links(connection, user))
-            engine.networks.put(user, known)
-        found = known[1].connections(begin, finish, depth, PATHS_SHOWN)
+            network = Network(graph.links(connection, user))
+            engine.networks.put(user, generation, network)
+        found = network.connections(begin, finish, depth, PATHS_SHOWN)
         ids = {end for path in found.paths for link in path for end in (link[0], link[2])}
         names = {node.id: node.name for node in graph.nodes(connection, sorted(ids))}
     paths = tuple(tuple((names[a], kind, names[b]) for a, kind, b in path) for path in found.paths)

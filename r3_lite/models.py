@@ -127,6 +127,34 @@ class HistoryResult(BaseModel):
     message: str
 
 
+class NamedMemory(BaseModel):
+    id: str
+    memory: str
+
+
+class DuplicateMemory(NamedMemory):
+    similarity: float
+
+
+class DuplicateGroup(BaseModel):
+    primary: NamedMemory
+    duplicates: list[DuplicateMemory]
+
+
+class LookAlike(DuplicateMemory):
+    other_id: str
+    other_memory: str
+
+
+class DedupeResult(BaseModel):
+    dry_run: bool
+    groups: list[DuplicateGroup]
+    look_alikes: list[LookAlike]
+    duplicates_found: int
+    deleted: int
+    message: str
+
+
 class ImportProblem(BaseModel):
     index: int
     reason: str
@@ -161,8 +189,19 @@ class ImportResult(BaseModel):
             skipped=tally.skipped,
             failed=tally.failed,
             errors=[ImportProblem(index=i, reason=reason) for i, reason in sorted(tally.errors)[:MAX_ERRORS_SHOWN]],
-            message=f"Import of {tally.total} items: {shown}.",
+            message=" ".join([f"Import of {tally.total} items: {shown}.", *_import_notes(tally)]),
         )
+
+
+def _import_notes(tally: Tally) -> list[str]:
+    notes = []
+    if tally.unreached:
+        notes.append(f"It was stopped: {tally.unreached} items were not reached; run it again for the rest.")
+    if tally.strangers:
+        notes.append(f"{tally.strangers} items named another user; all went to the user of this import.")
+    if tally.incomplete:
+        notes.append("Mem0 may have more than it gave.")
+    return notes
 
 
 class JobStatus(BaseModel):
@@ -188,6 +227,40 @@ class SyncStatus(BaseModel):
     pending: int
     failed: int
     jobs: list[JobStatus]
+    message: str
+
+
+class MostUsed(BaseModel):
+    id: str
+    accesses: int
+
+
+class CacheStats(BaseModel):
+    """`size` counts memories; the other numbers all caches, `parts` each. Bytes; milliseconds."""
+
+    hits: int
+    misses: int
+    hit_rate: str
+    size: int
+    max_size: int
+    l1_size: int
+    l2_size: int
+    memory_usage: int
+    evictions: int
+    avg_response_time: float
+    connection_pool: dict[str, int]
+    top_accessed: list[MostUsed]
+    parts: dict[str, Any]
+
+
+class CacheReport(BaseModel):
+    promoted: int
+    demoted: int
+    expired: int
+    evicted: int
+    duration: float
+    memory_freed: int
+    cached: int
     message: str
 
 

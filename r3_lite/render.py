@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from r3_lite.engine import Found
 from r3_lite.models import (
     AddResult,
+    CacheReport,
+    CacheStats,
     DeleteAllResult,
     DeleteResult,
     Health,
@@ -161,9 +163,17 @@ def history_message(total: int, returned: int, cut: bool, limit: int) -> str:
     return " ".join(notes)
 
 
+def add_message(duplicate: bool, differs: bool) -> str:
+    """Return what add_memory says; `differs`: the known memory has other metadata or another priority."""
+    if not duplicate:
+        return "Saved"
+    kept = "\nIts metadata and priority stay as they were: update_memory changes them."
+    return "Already saved" + (kept if differs else "")
+
+
 def added(result: AddResult) -> str:
     """Text of add_memory."""
-    lines = ["Already saved" if result.duplicate else "Saved", f"id: {result.memory_id}"]
+    lines = [result.message, f"id: {result.memory_id}"]
     if result.indexing == "pending":
         lines.append("Found by keyword now, by meaning as soon as it is embedded.")
     if result.similar:
@@ -211,6 +221,25 @@ def synced(result: SyncStatus) -> str:
     """Text of sync_status."""
     lines = [f"- {j.memory_id}: {j.kind}, {j.attempts} attempts {j.last_error}".rstrip() for j in result.jobs]
     return "\n".join([result.message, *lines])
+
+
+def cache(result: CacheStats) -> str:
+    """Text of cache_stats."""
+    pool = result.connection_pool
+    lines = [
+        f"{result.hit_rate} of {result.hits + result.misses} questions were answered from memory, "
+        f"in {result.avg_response_time:.2f} ms on average.",
+        f"memories: {result.size} of at most {result.max_size} ({result.l1_size} hot, {result.l2_size} others), "
+        f"{result.memory_usage:,} bytes, {result.evictions} evicted",
+        f"connections: {pool['active']} active, {pool['idle']} idle; {pool['waiting']} calls waiting",
+    ]
+    lines += [f"- {used.id}: {used.accesses} accesses" for used in result.top_accessed]
+    return "\n".join(lines)
+
+
+def optimized(result: CacheReport) -> str:
+    """Text of optimize_cache."""
+    return result.message
 
 
 def healthy(result: Health) -> str:

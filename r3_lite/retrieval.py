@@ -1,20 +1,22 @@
 """From a query to candidates: what the keyword index, the vectors and the sessions of a user offer. Reads only."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import log
 
 import apsw
 
-from r3_lite import graph, search, store, talks, vectors, wordforms
+from r3_lite import graph, keywords, search, store, talks, vectors, wordforms
+from r3_lite.codes import HeldCodes
 from r3_lite.coverage import EXCERPT
 from r3_lite.errors import StorageError
 from r3_lite.extract import entity_key, names_in
-from r3_lite.filters import Clause
+from r3_lite.filters import EVERYTHING, Clause
 from r3_lite.query import Query
+from r3_lite.scope import Scope, scope_of
 from r3_lite.search import Candidates
 from r3_lite.store import Record
-from r3_lite.text import has_forms, match_any
+from r3_lite.text import has_forms
 
 # A query's word that so many memories hold says enough as it stands; of a rarer one its other forms are looked up.
 FREQUENT = 5
@@ -22,8 +24,6 @@ FREQUENT = 5
 OTHER_FORM = 0.5
 
 
-# The nearest memories are searched for those of a person named so many pools at a time.
-_SEARCHED_FOR_AUTHORS = 4
 _ALONE = (None, None)
 
 
@@ -43,26 +43,28 @@ def gather(
     size: int,
     vector: bytes | None = None,
     space: int | None = None,
+    codes: HeldCodes | None = None,
 ) -> Gathered:
     """Return the memories of the user that may answer: `size` by keyword, by meaning and by each person named.
 
-    `vector` is the query's unit vector in `space`; without it keywords alone are asked. The turns that follow a
-    near one are candidates too. Runs on the caller's snapshot. If one of the two indexes cannot be read the other
-    answers with a warning; raises StorageError if neither can.
+    `vector` is the query's unit vector in `space`, whose codes `codes` holds; without it keywords alone are asked. The
+    turns that follow a near one are candidates too. Runs on the caller's snapshot. If one of the two indexes cannot be
+    read the other answers with a warning; raises StorageError if neither can.
     """
     broken_words = broken_vectors = ""
+    scope = scope_of(connection, user_id, where)
     bm25: dict[int, float] = {}
     cosines: dict[int, float] = {}
     if query.terms:
         try:
-            bm25 = _by_keyword(connection, query, user_id, where, size)
+            bm25 = _by_keyword(connection, query, scope, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_words = "The keyword index cannot be read: this answer comes from meaning alone."
     if vector is not None and space is not None:
         try:
-            near = vectors.nearest(connection, space, vector, user_id, where, 2 * size)
+            near = vectors.nearest(connection, codes or HeldCodes(), space, vector, scope, 2 * size)
             seqs = [seq for seq, _ in near]
-            written_by = {name: _written_by(connection, name, seqs, size) for name in query.authors}
+            written_by = {name: store.written_by(connection, name, seqs) for name in query.authors}
             cosines = search.pool(near, written_by, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_vectors = "The vectors cannot be read: this answer comes from keywords alone."
@@ -71,7 +73,7 @@ def gather(
         raise StorageError("Neither the keyword index nor the vectors can be read. Run health_check; restore a backup.")
     records = store.fetch(connection, {*bm25, *cosines}, excerpt=EXCERPT)
     around = _neighbours(connection, records.values())
-    if where == store.EVERYTHING:
+    if where == EVERYTHING:
         # The turn after one that is near may be the answer, however it is worded.
         nearest = sorted(cosines, key=lambda seq: -cosines[seq])[: size // 2]
         following = {after: seq for seq in nearest if (after := around.get(seq, _ALONE)[1]) is not None}
@@ -85,17 +87,6 @@ def gather(
         context = vectors.cosines_in_context(connection, space, vector, previous)
     entities = shared_entities(connection, user_id, query, records.keys())
     return Gathered(Candidates(records, cosines, bm25, context, around, entities), broken_words or broken_vectors)
-
-
-def _written_by(connection: apsw.Connection, author: str, nearest: Sequence[int], size: int) -> set[int]:
-    """Return the first `size` of the memories that an author wrote, or a few more; the nearest are looked at first."""
-    found: set[int] = set()
-    step = _SEARCHED_FOR_AUTHORS * size
-    for start in range(0, len(nearest), step):
-        found |= store.written_by(connection, author, nearest[start : start + step])
-        if len(found) >= size:
-            break
-    return found
 
 
 def _neighbours(connection: apsw.Connection, records: Collection[Record]) -> dict[int, tuple[int | None, int | None]]:
@@ -125,20 +116,20 @@ def shared_entities(
     return {seq: {name: tells[entity] for entity, name in names.items()} for seq, names in found.items()}
 
 
-def _by_keyword(connection: apsw.Connection, query: Query, user_id: str, where: Clause, size: int) -> dict[int, float]:
+def _by_keyword(connection: apsw.Connection, query: Query, scope: Scope, size: int) -> dict[int, float]:
     """Return the keyword scores by seq: BM25 of the query's words, and a part of it for other forms of rare ones.
 
     A memory that holds a word in another form never earns more by it than one that holds the word itself.
     """
-    bm25 = store.keyword_matches(connection, match_any(query.terms), user_id, size, where)
+    bm25 = keywords.matches(connection, query.terms, scope, size)
     for term in query.terms:
-        if not has_forms(term) or not store.is_rare(connection, term, user_id, FREQUENT):
+        if not has_forms(term) or not keywords.is_rare(connection, term, scope, FREQUENT):
             continue
-        forms = wordforms.other_forms(connection, user_id, term)
+        forms = wordforms.other_forms(connection, scope.user_id, term)
         if not forms:
             continue
-        exact = store.keyword_matches(connection, match_any([term]), user_id, FREQUENT, where)
-        others = store.keyword_matches(connection, match_any(forms), user_id, size, where)
+        exact = keywords.matches(connection, [term], scope, FREQUENT)
+        others = keywords.matches(connection, forms, scope, size)
         best = max(others.values(), default=0.0)
         ceiling = min(best, *exact.values()) if exact else best
         for seq, score in others.items():

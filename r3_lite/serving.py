@@ -4,10 +4,11 @@ import asyncio
 import functools
 import logging
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar, get_type_hints
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, from_thread, to_thread
 from anyio.lowlevel import RunVar
 from fastmcp import Context, FastMCP
 from fastmcp.dependencies import CurrentContext
@@ -21,7 +22,9 @@ from pydantic import ValidationError as PydanticValidationError
 
 from r3_lite import __version__
 from r3_lite.engine import Engine
-from r3_lite.errors import InvalidParameters, R3Error, StorageError
+from r3_lite.errors import InvalidParameters, R3Error, RateLimitExceeded, StorageError
+from r3_lite.limits import MAX_USER_ID
+from r3_lite.rates import RateLimits, limits_of
 from r3_lite.settings import load_settings
 from r3_lite.wire import UNREADABLE, flat_schema, light_session_state
 
@@ -49,14 +52,15 @@ _writers: RunVar[CapacityLimiter] = RunVar("r3_lite_writers")
 
 
 @lifespan
-async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Engine]]:
-    engine = Engine(load_settings())
+async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
+    settings = load_settings()
+    engine = Engine(settings)
     _readers.set(CapacityLimiter(READERS))
     _writers.set(CapacityLimiter(WRITERS))
     sys.setswitchinterval(SWITCH_SECONDS)
     starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
     try:
-        yield {"engine": engine}
+        yield {"engine": engine, "rates": RateLimits(limits_of(settings.rate_limits))}
     finally:
         starter.cancel()
         await to_thread.run_sync(engine.close)
@@ -67,16 +71,40 @@ async def current_engine(context: Context = CurrentContext()) -> Engine:
     return engine
 
 
-class _ReadableErrors(Middleware):
-    """Answers wrong arguments with one line that names what is expected, never with the value that was sent."""
+def cancelled() -> bool:
+    """Tell, on the thread of a tool, whether its client has taken the request back."""
+    try:
+        from_thread.check_cancelled()
+    except asyncio.CancelledError:
+        return True
+    return False
+
+
+async def current_load() -> dict[str, int]:
+    """Return how many tool calls run at the moment and how many wait for a thread; the asking one is not among them."""
+    limiters = _readers.get(), _writers.get()
+    return {
+        "running": sum(limiter.borrowed_tokens for limiter in limiters),
+        "waiting": sum(limiter.statistics().tasks_waiting for limiter in limiters),
+    }
+
+
+class _Gate(Middleware):
+    """Refuses calls beyond the limits before they take a thread, and answers wrong arguments with one line.
+
+    It names what is expected, never the value that was sent. One middleware, since each costs every call its time.
+    """
 
     async def on_call_tool(self, context: MiddlewareContext[Any], call_next: Any) -> ToolResult:
         sent = context.message.arguments or {}
         if UNREADABLE in sent:
             return failure(InvalidParameters(f"The call cannot be read: {sent[UNREADABLE]}."))
         try:
+            _check_rate(context)
             result: ToolResult = await call_next(context)
             return result
+        except RateLimitExceeded as error:
+            return failure(error)
         except NotFoundError:
             return failure(InvalidParameters("There is no tool of this name. Use one that tools/list names."))
         except (ValidationError, PydanticValidationError) as error:
@@ -86,12 +114,22 @@ class _ReadableErrors(Middleware):
             return failure(InvalidParameters(await _explain(context, cause)))
 
 
+def _check_rate(context: MiddlewareContext[Any]) -> None:
+    """Count a call. Raises RateLimitExceeded for a user who has made too many within a minute."""
+    frame = context.fastmcp_context
+    if frame is not None:
+        engine, rates = frame.lifespan_context["engine"], frame.lifespan_context["rates"]
+        user_id = (context.message.arguments or {}).get("user_id")
+        user = engine.settings.user_id if user_id is None else str(user_id)[: MAX_USER_ID + 1]
+        rates.spend(context.message.name, user, networked=frame.transport in ("sse", "streamable-http"))
+
+
 mcp = FastMCP(
     "r3-lite",
     instructions=INSTRUCTIONS,
     version=__version__,
     lifespan=_lifespan,
-    middleware=[_ReadableErrors()],
+    middleware=[_Gate()],
     mask_error_details=True,
 )
 light_session_state(mcp)
@@ -113,10 +151,14 @@ def tool(
     destructive: bool = False,
     idempotent: bool = False,
     open_world: bool = False,
+    lasting: Callable[[R, Engine], bool] | None = None,
 ) -> Callable[[Callable[..., R]], Callable[..., Awaitable[ToolResult]]]:
     """Register a function as a tool: its model becomes structured content, `render_text` the text beside it.
 
     The function runs on a worker thread and may block. Fields are named by their aliases, in schema and content.
+
+    With `lasting` finished answers are kept in the engine's cache, those of which it says that only a write for their
+    user can change them, and `prefer_cache` is an argument of the tool. `source` in an answer tells where it is from.
     """
     hints = ToolAnnotations(
         read_only_hint=read_only,
@@ -126,11 +168,35 @@ def tool(
     )
 
     def register(function: Callable[..., R]) -> Callable[..., Awaitable[ToolResult]]:
+        def make(**arguments: Any) -> tuple[R, str, dict[str, Any]]:
+            result = function(**arguments)
+            return result, render_text(result), result.model_dump(by_alias=True, exclude_none=True)
+
+        def kept_or_made(engine: Engine, keep: Callable[[R, Engine], bool], **arguments: Any) -> ToolResult:
+            began = time.perf_counter()
+            user = engine.user(arguments["user_id"])
+            # Read before the answer is made: a write in between leaves one that is never served.
+            generation = engine.generation(user)
+            asked = [item for item in arguments.items() if item[0] not in ("user_id", "prefer_cache")]
+            key = function.__name__, user, repr(asked)
+            kept = engine.answers.get(key, generation) if arguments["prefer_cache"] else None
+            if kept is not None:
+                text, data = kept
+                if "cache_stats" in data:
+                    data = {**data, "cache_stats": engine.cache_stats()}
+            else:
+                result, text, data = make(engine=engine, **arguments)
+                if keep(result, engine):
+                    engine.answers.put(key, generation, (text, {**data, "source": "cache"}))
+            engine.answers.took(time.perf_counter() - began)
+            return ToolResult(content=text, structured_content=data)
+
         def run(**arguments: Any) -> ToolResult:
             try:
-                result = function(**arguments)
-                data = result.model_dump(by_alias=True, exclude_none=True)
-                return ToolResult(content=render_text(result), structured_content=data)
+                if lasting is not None:
+                    return kept_or_made(keep=lasting, **arguments)
+                _, text, data = make(**arguments)
+                return ToolResult(content=text, structured_content=data)
             except R3Error as error:
                 return failure(error)
             except Exception as error:  # noqa: BLE001 - a traceback would carry the user's texts into the client's log

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import AliasChoices, Field, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from r3_lite.errors import InvalidParameters
+from r3_lite.rates import limits_of
 
 
 def _home() -> Path:
@@ -66,7 +67,10 @@ class Settings(BaseSettings):
     journal_mode: Literal["auto", "wal", "delete"] = "auto"
     busy_timeout: Annotated[float, Field(ge=0, le=600)] = 5.0
     cache_max_size: Annotated[int, Field(ge=0)] = 10_000
+    rate_limits: str = "auto"
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_import_roots)
+    mem0_api_key: Annotated[SecretStr | None, _alias("MEM0_API_KEY")] = None
+    mem0_base_url: Annotated[str, _alias("MEM0_BASE_URL")] = "https://api.mem0.ai"
     demo: Annotated[bool, _alias("R3_DEMO", "DEMO_MODE")] = False
     debug: Annotated[bool, _alias("R3_DEBUG", "DEBUG")] = False
     quiet: Annotated[bool, _alias("R3_QUIET", "QUIET_MODE")] = True
@@ -88,6 +92,12 @@ class Settings(BaseSettings):
         # DEBUG and its like belong to many programs, which write patterns into them ("app:*"): on, not an error.
         if isinstance(value, str):
             return value.strip().lower() not in {"", "0", "false", "no", "off"}
+        return value
+
+    @field_validator("rate_limits")
+    @classmethod
+    def _known_limits(cls, value: str) -> str:
+        limits_of(value)
         return value
 
     @field_validator("import_roots", mode="before")

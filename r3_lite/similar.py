@@ -1,18 +1,25 @@
-"""Which of a user's memories are worded like a text: candidates by the keyword index, compared exactly."""
+"""Which of a user's memories are worded like a text: candidates by the telling words of each, compared exactly."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
 
 import apsw
 
 from r3_lite.dedupe import SIMILAR, required_overlap, share
-from r3_lite.text import folded, match_any, space_out, word_set, words
+from r3_lite.text import word_set
 
-# Near matches that are compared word by word, and of a long text the words that are looked up.
+# Near matches that are compared word by word, and how many of the newest that share a telling word are among them.
 _MAX_NEAR = 50
-_MAX_NEAR_WORDS = 16
+_MAX_SHARING = 64
+# Telling words of a long text that are kept: complete up to 57 different words.
+_MAX_TELLING = 24
 _MAX_SIMILAR = 5
 # Characters of a text up to which it is compared word by word; a long document is only ever the same or another.
 _MAX_NEAR_LENGTH = 20_000
+_WITHOUT = f"length(content) <= {_MAX_NEAR_LENGTH} AND seq NOT IN (SELECT memory FROM telling_words)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +31,59 @@ class Similar:
     score: float
 
 
+def learn(connection: apsw.Connection, user_id: str, memory: int, content: str) -> None:
+    """Enter the telling words of a memory's text, those of its former text being gone. Writes."""
+    connection.executemany(
+        "INSERT OR IGNORE INTO telling_words (word, memory) VALUES (?, ?)",
+        [(word, memory) for word in _telling(user_id, content)],
+    )
+
+
+def learn_missing(connection: apsw.Connection) -> None:
+    """Enter the telling words of memories that have none, as those that another program stored. Writes."""
+    rows: Iterable[Any] = connection.execute(f"SELECT seq, user_id, content FROM memories WHERE {_WITHOUT}").fetchall()
+    for seq, user_id, content in rows:
+        learn(connection, user_id, seq, content)
+
+
+def missing(connection: apsw.Connection) -> bool:
+    """Tell whether a memory with words has no telling words. Reads only."""
+    rows: Iterable[Any] = connection.execute(f"SELECT user_id, content FROM memories WHERE {_WITHOUT}")
+    return any(_telling(user_id, content) for user_id, content in rows)
+
+
 def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tuple[Similar, ...]:
     """Return the user's memories with word Jaccard >= 0.6 to the text, best first, at most 5.
 
-    Candidates come from the keyword index by prefix filtering (complete for texts of up to 16 chosen words and
-    50 candidates), the comparison is exact. Texts of more than 20,000 characters are like no other.
+    Candidates share a telling word, by prefix filtering; of those that share one with very many the newest are
+    compared. The comparison is exact. Texts of more than 20,000 characters are like no other.
     """
-    if len(content) > _MAX_NEAR_LENGTH:
+    sharing: Counter[int] = Counter()
+    for word in _telling(user_id, content):
+        rows: Iterable[Any] = connection.execute(
+            "SELECT memory FROM telling_words WHERE word = ? ORDER BY memory DESC LIMIT ?", (word, _MAX_SHARING)
+        )
+        sharing.update(seq for (seq,) in rows)
+    if not sharing:
         return ()
+    candidates = [seq for seq, _ in sorted(sharing.items(), key=lambda item: (-item[1], -item[0]))[:_MAX_NEAR]]
     ours = word_set(content)
-    chosen = required_overlap(ours, SIMILAR)[:_MAX_NEAR_WORDS]
-    if not chosen:
-        return ()
-    # The index knows words as they were written: "straße", not "strasse".
-    written = {word.lower() for word in words(f"{content} {space_out(content)}")}
-    chosen += [word for word in written.difference(chosen) if folded(word) in chosen]
-    rows = connection.execute(
-        """SELECT m.id, m.content FROM words JOIN memories AS m ON m.seq = words.rowid
-           WHERE words MATCH ? AND m.user_id = ? AND length(m.content) <= ? ORDER BY words.rank LIMIT ?""",
-        (match_any(chosen, column="{content spaced}"), user_id, _MAX_NEAR_LENGTH, _MAX_NEAR),
+    found: Iterable[Any] = connection.execute(
+        f"SELECT id, content FROM memories WHERE seq IN ({','.join('?' * len(candidates))}) AND +user_id = ?",
+        (*candidates, user_id),
     )
-    scored = [Similar(memory_id, text, share(ours, word_set(text))) for memory_id, text in rows]
+    scored = [Similar(memory_id, text, share(ours, word_set(text))) for memory_id, text in found]
     near = sorted((s for s in scored if s.score >= SIMILAR), key=lambda s: (-s.score, s.id))
     return tuple(near[:_MAX_SIMILAR])
+
+
+def _telling(user_id: str, content: str) -> list[int]:
+    """Return the words that a text shares at least one of with every text like it, as numbers of this user's own."""
+    if len(content) > _MAX_NEAR_LENGTH:
+        return []
+    chosen = required_overlap(word_set(content), SIMILAR)[:_MAX_TELLING]
+    return [_number(f"{user_id}\0{word}") for word in chosen]
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from r3_lite import history, wordforms
+from r3_lite import history, similar, wordforms
 from r3_lite.clock import new_id, now_text
 from r3_lite.dedupe import NEAR_MATCH, same_meaning
-from r3_lite.filters import Clause
-from r3_lite.similar import Similar, find_similar
-from r3_lite.text import match_any, space_out, text_hash
-from r3_lite.vectors import remove_vectors, remove_vectors_of_user
-
-EVERYTHING: Clause = ("1", [])
+from r3_lite.filters import EVERYTHING, Clause
+from r3_lite.similar import Similar
+from r3_lite.text import space_out, text_hash
 
 _COLUMNS = (
     "m.seq, m.id, m.user_id, m.content, m.metadata, m.priority, m.hash, m.created_at, m.updated_at, m.author, m.session"
@@ -73,15 +70,22 @@ class Added:
     similar: tuple[Similar, ...] = ()
 
 
-def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: bool = True, near: bool = True) -> Added:
+def insert(
+    connection: apsw.Connection,
+    new: NewMemory,
+    *,
+    check_duplicates: bool = True,
+    near: bool = True,
+    action: history.Action = "created",
+) -> Added:
     """Store a memory, or return the one of the same user that already says the same. Writes.
 
     The same text after normalisation is the same memory. So is a near match (word Jaccard >= 0.85) whose
     difference cannot change the meaning. Other near matches are returned as `similar` beside the new memory.
-    Without `near` only the same text counts, and nothing is looked up.
+    Without `near` only the same text counts, and nothing is looked up. `action` is what its history calls it.
     """
     digest = text_hash(new.content)
-    similar: tuple[Similar, ...] = ()
+    near_matches: tuple[Similar, ...] = ()
     if check_duplicates:
         same = connection.execute(
             "SELECT seq, id FROM memories WHERE user_id = ? AND hash = ? ORDER BY copy LIMIT 1",
@@ -89,8 +93,8 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
         ).get
         if same:
             return Added(seq=same[0], id=same[1], duplicate=True)
-        similar = find_similar(connection, new.user_id, new.content) if near else ()
-        for other in similar:
+        near_matches = similar.find_similar(connection, new.user_id, new.content) if near else ()
+        for other in near_matches:
             if other.score >= NEAR_MATCH and same_meaning(other.content, new.content):
                 seq = connection.execute("SELECT seq FROM memories WHERE id = ?", (other.id,)).get
                 return Added(seq, other.id, duplicate=True)
@@ -116,8 +120,19 @@ def insert(connection: apsw.Connection, new: NewMemory, *, check_duplicates: boo
     )
     seq = connection.last_insert_rowid()
     wordforms.learn(connection, new.user_id, new.content)
-    history.append(connection, "created", seq=seq)
-    return Added(seq, memory_id, duplicate=False, similar=similar)
+    similar.learn(connection, new.user_id, seq, new.content)
+    history.append(connection, action, seq=seq)
+    return Added(seq, memory_id, duplicate=False, similar=near_matches)
+
+
+def count_same(connection: apsw.Connection, new: NewMemory) -> int:
+    """Return how many memories of the user have exactly this text and metadata."""
+    return int(
+        connection.execute(
+            "SELECT count(*) FROM memories WHERE user_id = ? AND hash = ? AND content = ? AND metadata = ?",
+            (new.user_id, text_hash(new.content), new.content, _to_json(new.metadata)),
+        ).get
+    )
 
 
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
@@ -207,8 +222,6 @@ def update(
     copy = connection.execute("SELECT copy FROM memories WHERE seq = ?", (old.seq,)).get
     if digest != old.hash:
         copy = _next_copy(connection, user_id, digest)
-    if text != old.content:
-        remove_vectors(connection, old.seq)
     connection.execute(
         """UPDATE memories SET content = ?, metadata = ?, priority = ?, hash = ?, copy = ?, updated_at = ?, spaced = ?
            WHERE seq = ?""",
@@ -225,6 +238,7 @@ def update(
     )
     if text != old.content:
         wordforms.learn(connection, user_id, text)
+        similar.learn(connection, user_id, old.seq, text)
     history.append(connection, "updated", seq=old.seq)
     return find(connection, user_id, memory_id)
 
@@ -233,7 +247,6 @@ def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     """Remove one memory of the user and return what it was. Its history stays. Writes."""
     record = find(connection, user_id, memory_id)
     history.append(connection, "deleted", seq=record.seq)
-    remove_vectors(connection, record.seq)
     connection.execute("DELETE FROM memories WHERE seq = ?", (record.seq,))
     return record
 
@@ -241,7 +254,6 @@ def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
 def delete_all(connection: apsw.Connection, user_id: str) -> int:
     """Remove all memories of one user and return how many. Their histories stay. Writes."""
     history.append(connection, "deleted", user_id=user_id)
-    remove_vectors_of_user(connection, user_id)
     connection.execute("DELETE FROM memories WHERE user_id = ?", (user_id,))
     return connection.changes()
 
@@ -254,36 +266,15 @@ def page(
         total = count(connection, user_id)
     else:
         total = connection.execute(
-            f"SELECT count(*) FROM memories AS m WHERE m.user_id = ? AND {where[0]}", (user_id, *where[1])
+            f"SELECT count(*) FROM memories AS m WHERE {'+' if where.indexed else ''}m.user_id = ?1 AND {where.sql}",
+            (user_id, *where.params),
         ).get
     rows = _records(
         connection,
-        f"m.user_id = ? AND {where[0]} ORDER BY m.created_at DESC, m.seq DESC LIMIT ? OFFSET ?",
-        (user_id, *where[1], limit, offset),
+        f"m.user_id = ?1 AND {where.sql} ORDER BY m.created_at DESC, m.seq DESC LIMIT ? OFFSET ?",
+        (user_id, *where.params, limit, offset),
     )
     return total, list(rows)
-
-
-def keyword_matches(
-    connection: apsw.Connection, expression: str, user_id: str, limit: int, where: Clause = EVERYTHING
-) -> dict[int, float]:
-    """Return the BM25 score (higher is better, above 0) of the user's best keyword matches, by seq."""
-    rows = connection.execute(
-        f"""SELECT m.seq, -words.rank FROM words JOIN memories AS m ON m.seq = words.rowid
-            WHERE words MATCH ? AND m.user_id = ? AND {where[0]} ORDER BY words.rank, m.seq DESC LIMIT ?""",
-        (expression, user_id, *where[1], limit),
-    )
-    return dict(rows)
-
-
-def is_rare(connection: apsw.Connection, term: str, user_id: str, fewer_than: int) -> bool:
-    """Tell whether fewer than so many of the user's memories hold a term; a frequent one costs next to nothing."""
-    found = connection.execute(
-        """SELECT count(*) FROM (SELECT 1 FROM words JOIN memories AS m ON m.seq = words.rowid
-           WHERE words MATCH ? AND m.user_id = ? LIMIT ?)""",
-        (match_any([term]), user_id, fewer_than),
-    ).get
-    return int(found) < fewer_than
 
 
 def authors(connection: apsw.Connection, user_id: str) -> list[str]:
@@ -317,6 +308,11 @@ def count(connection: apsw.Connection, user_id: str) -> int:
 def generation(connection: apsw.Connection, user_id: str) -> int:
     """Return the number that changes with every write that can change an answer to this user."""
     return connection.execute("SELECT generation FROM users WHERE user_id = ?", (user_id,)).get or 0
+
+
+def edits(connection: apsw.Connection, user_id: str) -> int:
+    """Return the number that changes whenever a memory that the user had is changed or removed."""
+    return connection.execute("SELECT edits FROM users WHERE user_id = ?", (user_id,)).get or 0
 
 
 def count_others(connection: apsw.Connection, user_id: str) -> int:
@@ -355,6 +351,8 @@ def rebuild_keyword_index(connection: apsw.Connection) -> None:
     """Make the keyword index anew from the memories; answers to every user may change by it. Writes."""
     connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
     wordforms.rebuild(connection)
+    connection.execute("DELETE FROM telling_words")
+    similar.learn_missing(connection)
     connection.execute("UPDATE users SET generation = generation + 1")
 
 

@@ -1,13 +1,17 @@
 """How the command line reads and prints: UTF-8 whatever the locale, tables, JSON, and errors in one line."""
 
+import contextlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.console import Console, RenderableType
 
 # What a terminal would obey instead of showing; tab and line feed are harmless.
@@ -93,3 +97,36 @@ def console() -> "Console":
 def printable(text: str) -> str:
     """Return text with its control characters made visible: a memory shall not steer the terminal."""
     return text.replace("\r\n", "\n").translate(_CONTROLS)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a bar on standard error while the block runs, if that is a terminal; nothing of it stays.
+
+    Give it a description, how much is done and how much there is, None where that is unknown.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    hidden = sys.stderr is None or not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda text, done, total: bar.update(task, description=text, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Let the block end in good order at Ctrl-C: it asks what is given whether to. A second one ends it at once."""
+    asked = False
+
+    def ask(number: int, _frame: "FrameType | None") -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(number, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)

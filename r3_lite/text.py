@@ -7,6 +7,18 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
+from r3_lite.english import (
+    ADVERBS,
+    BEHIND_COMMA,
+    CAPITALS,
+    INTERJECTIONS,
+    LAST_BEHIND_COMMA,
+    NAMES,
+    SPEECH,
+    SUBJECT_OPENINGS,
+    SUBJECTS,
+)
+
 # Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
 # Thai, Lao, Tibetan, Myanmar, Khmer · Hangul Jamo · kana, bopomofo, Han and their extensions · Hangul ·
 # compatibility ideographs, half-width kana, supplementary ideographs.
@@ -167,25 +179,75 @@ def folded(text: str) -> str:
 
     "10²" stays apart from 102, "5 Mb" from 5 MB. A token of letters and digits keeps its case: it may be a key.
     """
-    plain = unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", text))
-    return _CODE.sub(_lower_unless_code, _UNIT.sub(_mark_capitals, plain))
+    return _lowered(_unified(text))
+
+
+def _unified(text: str) -> str:
+    return unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", text))
+
+
+def _lowered(text: str) -> str:
+    if not _DIGIT.search(text):
+        return text.lower()
+    text = _UNIT.sub(_mark_capitals, text)
+    codes = {word for word in _WITH_DIGIT.findall(text) if word != word.lower()}
+    return _CODE.sub(_lower_unless_code, text) if any(map(_is_code, codes)) else text.lower()
 
 
 def normalised(text: str) -> str:
     """Return text without what cannot change its meaning: Unicode form, case, white space, plain punctuation.
 
     Runs of white space become one space; where a text has several lines these stay apart, with their indentation,
-    for it may be code. Double quotes go, dashes become one kind. The full stop or exclamation mark that ends a text
-    goes, and so do commas, semicolons and colons behind words, unless the text denies something or the comma
-    parts two names. All else stays, for it can carry the meaning: brackets, "./x" and "/x", "-5" and "5", "Do not.
-    Go" and "Do not go".
+    for it may be code. The full stop or exclamation mark that ends a text goes, dashes become one kind, and so do
+    quotation marks around a word. Commas go where the words around them say the same ("Hello, world", "at noon, but"),
+    never in a denial, between two names, in a list, or before the one who is spoken to ("Let's eat, grandma"). Case
+    stays where it is the meaning: US and us, Turkey and turkey, README.md and readme.md, getUser and getuser. All else
+    stays too: brackets, "./x" and "/x", "-5" and "5", "Do not. Go" and "Do not go".
     """
-    plain = folded(_NAME_COMMA.sub(r"\g<0>^", text.strip())).translate(_TYPOGRAPHY)
-    if not _DENIAL.search(plain):
-        plain = _PAUSE.sub("", plain)
+    unified = _unified(text.strip())
+    # Most texts have nothing of what the slower expressions look for.
+    if unified.upper() != unified and unified[1:].lower() != unified[1:]:
+        unified = _NAMED.sub(r"^\g<0>", _CASED.sub(_mark_capitals, unified))
+    if "," in unified:
+        unified = _NAME_COMMA.sub(r"\g<0>^", unified)
+    plain = _lowered(unified).translate(_TYPOGRAPHY)
+    if len(plain) <= _MAX_PAUSED and _PAUSE.search(plain) and not _DENIAL.search(plain):
+        plain = _PAUSE.sub(_without_pause, plain)
     lines = (line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in plain.splitlines())
     joined = "\n".join(line for line in lines if line.strip())
-    return _END.sub(_without_end, _QUOTE.sub("", joined)) or joined
+    if '"' in joined:
+        joined = _QUOTED_WORD.sub(r"\1", joined)
+    return _END.sub(_without_end, joined) if joined[-1:] in _ENDS else joined
+
+
+def _without_pause(match: re.Match[str]) -> str:
+    """Return "" for a comma, semicolon or colon without which the words around it say the same, else the mark."""
+    mark, text = match[0], match.string
+    before = re.split(r"[.!?\n]", text[max(0, match.start() - 200) : match.start()])[-1]
+    clause = re.split(r"[,;:]", before)[-1].split()
+    after = re.split(r"[.!?,;:\n]", text[match.end() : match.end() + 200])[0].split()
+    if not clause or not after:
+        return mark
+    if mark == ":":
+        return mark if clause[-1] in SPEECH else ""
+    opening = before.split()
+    if after[:2] == ["there", "is"]:
+        # Written out as other writers contract it.
+        after[:2] = ["there's"]
+    if len(after) == 1 and after[0] in LAST_BEHIND_COMMA:
+        return ""
+    if opening[0] in ADVERBS or opening[0] == "well":
+        # "However, hard he tries" is not "However hard he tries", and "Now, that is so" not "Now that is so".
+        return "" if len(opening) == 1 and after[0] in SUBJECT_OPENINGS and after[0] != "that" else mark
+    if after[0] in BEHIND_COMMA or (after[0] == "and" and len(after) > 1 and after[1] in SUBJECT_OPENINGS):
+        # "I know, he left" is not "I know he left", "only fish, on Fridays" not "only fish on Fridays".
+        speaks = clause[-1] in SPEECH and after[0].split("'")[0] in SUBJECTS | {"there"}
+        return mark if speaks or "only" in opening else ""
+    if opening[0] in INTERJECTIONS and len(opening) == len(clause) <= 2:
+        return ""
+    if " ".join(opening) in _PHRASES or (len(clause) == len(after) == 1 < len(opening)):
+        return ""
+    return mark
 
 
 def _without_end(match: re.Match[str]) -> str:
@@ -217,9 +279,22 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹⁻]+|(?<=\\d)[¼-¾⅐-⅞↉₀-₉①-
 # What follows a number may be a unit, and of units the case counts: kB and kb, mW and MW, g and G.
 _UNIT = re.compile(r"(?<=\d)\s?[^\W\d_]{1,4}(?![^\W_])")
 _CODE = re.compile(r"[^\W_]+")
+_DIGIT = re.compile(r"\d")
+_WITH_DIGIT = re.compile(r"(?<![^\W_])[^\W\d_]*\d[^\W_]*")
 _TYPOGRAPHY = str.maketrans("“”„«»‘’‚‐‒–—−", '"""""\'\'\'-----')
-# Double quotes; behind a digit they are inches or seconds.
-_QUOTE = re.compile(r"(?<!\d)\"")
+# In double quotes; behind a digit they are inches or seconds. More than a word may be speech, where I is another.
+_QUOTED_WORD = re.compile(r'(?<!\d)"((?<=^")[^"]*(?="[.!]*$)|[^"\s]*)(?<!\d)"')
+# What is a file, an identifier, an option or a letter that names something: there the case counts.
+_CASED = re.compile(
+    r"(?<![\w.\\/~-])(?=[\w.~-]*[\\/_])[\w.\\/~-]+|(?<![\w.])\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|"
+    r"(?<=\s-)[A-Z](?!\w)|(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:"
+    + "|".join(sorted(map(str.upper, CAPITALS)))
+    + r")(?![\w'’])"
+)
+_NAMED = re.compile(r"(?<=[\w,;:)] )(?:" + "|".join(sorted(map(str.capitalize, NAMES))) + r")(?!\w)")
+_PHRASES = frozenset({"by the way", "for example", "for instance", "of course", "in fact", "in short"})
+# Longer texts keep their commas.
+_MAX_PAUSED = 20_000
 _PAUSE = re.compile(r"(?<=[A-Za-z])[,;:](?!\^)(?=\s)")
 # "Mary, Ann" are two, "Mary Ann" is one. The first word of a text is a capital anyway: "Hello, World".
 _NAME_COMMA = re.compile(r"(?<=\s)(?=[^\W\d_a-z])\w+,(?=\s+[^\W\d_a-z])")
@@ -227,6 +302,7 @@ _DENIAL = re.compile(
     r"\b(?:no|not|never|nor|none|without|cannot|nicht|kein\w*|nie|ohne|pas|jamais|sans|nunca|sin|non|mai|senza|"
     r"не|нет|нельзя|никогда|без)\b|n't\b"
 )
+_ENDS = frozenset(".!…。！")
 _END = re.compile(r"([^\W_]+)([.!…。！]+)$")
 
 

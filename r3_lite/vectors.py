@@ -4,27 +4,28 @@ One space per embedding model. A query names its space and never sees another. A
 memories: it can be dropped and is then owed again.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
 
 from r3_lite.clock import now_text
-from r3_lite.filters import Clause
+from r3_lite.codes import HeldCodes, code_of
+from r3_lite.filters import EVERYTHING
 from r3_lite.jobs import Job, strike
+from r3_lite.scope import Scope
 
-# Candidates by sign bits that are then compared exactly: recall@20 of .991 on 55,811 real MiniLM vectors.
-CANDIDATES = 400
-# The most that vec0 returns for one query.
-MAX_NEIGHBOURS = 4096
-# Rows per vec0 chunk: a query for 400 neighbours takes half the time it takes with 256, and a first memory no megabyte.
-_CHUNK_SIZE = 64
+# Candidates by their codes that are then compared exactly: recall@20 of .999 on 32,375 real vectors.
+CANDIDATES = 200
+# Candidates that no longer exist are noticed; when there are so many, the codes in memory are read anew.
+_MOST_GONE = CANDIDATES // 20
 
 
 def open_space(connection: apsw.Connection, name: str, dimension: int, fingerprint: str) -> int:
-    """Return the id of a model's space, making it, its bit table and a job per memory on first use.
+    """Return the id of a model's space, making it and a job per memory on first use.
 
-    Runs in the caller's write transaction. `dimension` must be a multiple of 8 (sqlite-vec's bit vectors).
+    Runs in the caller's write transaction. `dimension` must be a multiple of 8 (whole bytes of a code).
     """
     space = find_space(connection, fingerprint)
     if space is None:
@@ -37,7 +38,6 @@ def open_space(connection: apsw.Connection, name: str, dimension: int, fingerpri
             "INSERT INTO jobs (space, kind, memory, created_at) SELECT ?, 'embed', seq, updated_at FROM memories",
             (space,),
         )
-    _make_bits(connection, space)
     connection.execute("UPDATE spaces SET used_at = ? WHERE id = ?", (now_text(), space))
     return space
 
@@ -51,39 +51,50 @@ def find_space(connection: apsw.Connection, fingerprint: str) -> int | None:
 def drop_space(connection: apsw.Connection, space: int) -> None:
     """Remove a space with its vectors and jobs, in the caller's write transaction."""
     connection.execute("DELETE FROM spaces WHERE id = ?", (space,))
-    connection.execute(f"DROP TABLE IF EXISTS bits_{space}")
 
 
 def nearest(
-    connection: apsw.Connection, space: int, query: bytes, user_id: str, where: Clause, limit: int
+    connection: apsw.Connection,
+    codes: HeldCodes,
+    space: int,
+    query: bytes,
+    scope: Scope,
+    limit: int,
 ) -> list[tuple[int, float]]:
-    """Return the user's memories nearest to a unit vector as (seq, cosine), best first.
+    """Return the memories in the scope nearest to a unit vector as (seq, cosine), best first; its best chunk counts.
 
-    Without a filter: as many candidates by the Hamming distance of sign bits as `CANDIDATES`, or `limit` if that is
-    more, compared exactly; all of them are returned, for they cost nothing more. With a filter, or where the chunks
-    of a few long texts fill the places: every memory that passes is compared exactly, and `limit` are returned. The
-    best chunk of a memory counts.
+    As many candidates by their codes as `CANDIDATES`, or `limit` if that is more, are compared
+    exactly, and all of them are returned, for they cost nothing more. Fewer than `limit` are returned only if there
+    are no more.
     """
-    if where[0] == "1":
-        places = min(max(CANDIDATES, limit), MAX_NEIGHBOURS)
-        rows: list[Any] = connection.execute(
-            f"""WITH near AS MATERIALIZED (
-                    SELECT id FROM bits_{space}
-                    WHERE bits MATCH vec_quantize_binary(vec_f32(?)) AND k = ? AND user_id = ?)
-                SELECT c.memory, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine, count(*)
-                FROM near JOIN chunks AS c ON c.id = near.id
-                GROUP BY c.memory ORDER BY cosine DESC, c.memory DESC""",
-            (query, places, user_id, query),
-        ).fetchall()
-        if len(rows) >= limit or sum(chunks for *_, chunks in rows) < places:
-            return [(seq, cosine) for seq, cosine, _ in rows]
-    # The filter first, then the chunks of what passes: left to itself SQLite reads every chunk of the space.
+    user_id, wanted = scope.user_id, max(CANDIDATES, limit)
+    held = codes.of(connection, space, user_id)
+    tried, reread = wanted, False
+    while True:
+        near = (held if scope.few is None else held.of_memories(scope.few)).nearest(query, tried)
+        chosen = near
+        if scope.few is None and scope.where != EVERYTHING:
+            chosen = near.of_memories(scope.passing(near.memories.tolist()))
+        found = _exact(connection, query, chosen.ids.tolist())
+        if len(chosen) - len(found) > _MOST_GONE and not reread:
+            codes.forget(space, user_id)
+            held, reread = codes.of(connection, space, user_id), True
+            continue
+        best: dict[int, float] = {}
+        for seq, cosine in found:
+            best[seq] = max(best.get(seq, -1.0), cosine)
+        # Many chunks of a few long texts may fill the places, or many memories that do not pass.
+        if len(near) < tried or (len(chosen) >= wanted and len(best) >= limit):
+            return sorted(best.items(), key=lambda pair: (-pair[1], -pair[0]))
+        tried *= 4
+
+
+def _exact(connection: apsw.Connection, query: bytes, chunks: Sequence[int]) -> list[tuple[int, float]]:
+    """Return (seq, cosine) for each of the chunks that exist."""
     found: list[Any] = connection.execute(
-        f"""WITH passing AS MATERIALIZED (SELECT m.seq FROM memories AS m WHERE m.user_id = ? AND {where[0]})
-            SELECT p.seq, 1 - min(vec_distance_cosine(c.embedding, ?)) AS cosine
-            FROM passing AS p CROSS JOIN chunks AS c ON c.memory = p.seq AND c.space = ?
-            GROUP BY p.seq ORDER BY cosine DESC, p.seq DESC LIMIT ?""",
-        (user_id, *where[1], query, space, limit),
+        """SELECT memory, 1 - vec_distance_cosine(embedding, ?) FROM chunks
+           WHERE id IN (SELECT value FROM json_each(?))""",
+        (query, json.dumps(chunks)),
     ).fetchall()
     return found
 
@@ -137,16 +148,11 @@ def store_vectors(connection: apsw.Connection, space: int, done: Mapping[Job, Se
         current = connection.execute("SELECT content FROM memories WHERE seq = ?", (job.memory,)).get
         if current != job.content:
             continue
-        remove_vectors(connection, job.memory, space)
-        for embedding in embeddings:
-            connection.execute(
-                "INSERT INTO chunks (memory, space, embedding) VALUES (?, ?, ?)",
-                (job.memory, space, embedding),
-            )
-            connection.execute(
-                f"INSERT INTO bits_{space} (id, bits, user_id) VALUES (?, vec_quantize_binary(vec_f32(?)), ?)",
-                (connection.last_insert_rowid(), embedding, job.user_id),
-            )
+        connection.execute("DELETE FROM chunks WHERE memory = ? AND space = ?", (job.memory, space))
+        connection.executemany(
+            """INSERT INTO chunks (memory, space, user_id, code, embedding) VALUES (?, ?, ?, ?, ?)""",
+            [(job.memory, space, job.user_id, code_of(embedding), embedding) for embedding in embeddings],
+        )
         strike(connection, space, "embed", job.memory)
         users.add(job.user_id)
         written += 1
@@ -155,62 +161,14 @@ def store_vectors(connection: apsw.Connection, space: int, done: Mapping[Job, Se
     return written
 
 
-def remove_vectors(connection: apsw.Connection, memory: int, space: int | None = None) -> None:
-    """Drop a memory's chunks, in one space or all, with their bits; the caller's transaction.
-
-    Where sqlite-vec is missing the bits stay behind; `heal` sweeps them.
-    """
-    rows: list[Any] = connection.execute(
-        "SELECT id, space FROM chunks WHERE memory = ? AND space = coalesce(?, space)", (memory, space)
-    ).fetchall()
-    for chunk, owner in rows:
-        if has_bits(connection, owner):
-            connection.execute(f"DELETE FROM bits_{owner} WHERE id = ?", (chunk,))
-    if rows:
-        connection.execute("DELETE FROM chunks WHERE memory = ? AND space = coalesce(?, space)", (memory, space))
-
-
-def remove_vectors_of_user(connection: apsw.Connection, user_id: str) -> None:
-    """Drop the bits of all memories of a user; their chunks follow when the memories go, in the same transaction."""
-    spaces: list[Any] = connection.execute("SELECT id FROM spaces").fetchall()
-    for (space,) in spaces:
-        if has_bits(connection, space):
-            connection.execute(f"DELETE FROM bits_{space} WHERE user_id = ?", (user_id,))
-
-
-def has_bits(connection: apsw.Connection, space: int) -> bool:
-    """Tell whether the bit table of a space exists and its module is loaded."""
-    try:
-        connection.execute(f"SELECT 1 FROM bits_{space} LIMIT 0").fetchall()
-    except apsw.SQLError:
-        return False
-    return True
-
-
 def heal(connection: apsw.Connection, space: int) -> int:
-    """Make the bit table hold exactly the space's chunks and give every bare memory a job; return the repairs.
+    """Give every bare memory a job and take vectors of memories that are gone away; return the repairs.
 
     Runs in the caller's write transaction, after `out_of_step` found a reason to. Answers change by it: the
     generations of all users move on.
     """
-    if not has_bits(connection, space):
-        _make_bits(connection, space)
-    orphans = connection.execute(
-        f"SELECT id FROM bits_{space} WHERE id NOT IN (SELECT id FROM chunks WHERE space = ?)", (space,)
-    ).fetchall()
-    for (chunk,) in orphans:
-        connection.execute(f"DELETE FROM bits_{space} WHERE id = ?", (chunk,))
-    missing = connection.execute(
-        f"""SELECT c.id, c.embedding, m.user_id FROM chunks AS c JOIN memories AS m ON m.seq = c.memory
-            WHERE c.space = ? AND c.id NOT IN (SELECT id FROM bits_{space})""",
-        (space,),
-    ).fetchall()
-    for chunk, embedding, user_id in missing:
-        connection.execute(
-            f"INSERT INTO bits_{space} (id, bits, user_id) VALUES (?, vec_quantize_binary(vec_f32(?)), ?)",
-            (chunk, embedding, user_id),
-        )
     before = connection.total_changes()
+    connection.execute("DELETE FROM chunks WHERE space = ? AND memory NOT IN (SELECT seq FROM memories)", (space,))
     connection.execute(
         """INSERT INTO jobs (space, kind, memory, created_at)
            SELECT ?1, 'embed', seq, updated_at FROM memories
@@ -218,23 +176,23 @@ def heal(connection: apsw.Connection, space: int) -> int:
            ON CONFLICT DO UPDATE SET attempts = 0, not_before = '' WHERE attempts > 0""",
         (space,),
     )
-    repairs = len(orphans) + len(missing) + connection.total_changes() - before
+    repairs = connection.total_changes() - before
     if repairs:
         connection.execute("UPDATE users SET generation = generation + 1")
     return repairs
 
 
 def out_of_step(connection: apsw.Connection, space: int) -> int:
-    """Return how many chunks, bits and jobs do not fit together; 0 in a sound file. Reads only."""
-    chunks = connection.execute("SELECT count(*) FROM chunks WHERE space = ?", (space,)).get
-    # A missing table is a fault of its own: nothing can be written then.
-    bits = connection.execute(f"SELECT count(*) FROM bits_{space}").get if has_bits(connection, space) else -1
-    unowed = connection.execute(
-        """SELECT count(*) FROM memories WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE memory = seq AND space = ?1)
-           AND NOT EXISTS (SELECT 1 FROM jobs WHERE memory = seq AND space = ?1)""",
-        (space,),
-    ).get
-    return int(abs(chunks - bits) + unowed)
+    """Return how many memories lack both a vector and a job, or are gone and have one. Reads only."""
+    return int(
+        connection.execute(
+            """SELECT (SELECT count(*) FROM memories
+                       WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE memory = seq AND space = ?1)
+                       AND NOT EXISTS (SELECT 1 FROM jobs WHERE memory = seq AND space = ?1))
+                    + (SELECT count(*) FROM chunks WHERE space = ?1 AND memory NOT IN (SELECT seq FROM memories))""",
+            (space,),
+        ).get
+    )
 
 
 def without_vector(connection: apsw.Connection, space: int | None) -> int:
@@ -250,11 +208,3 @@ def without_vector(connection: apsw.Connection, space: int | None) -> int:
 def is_indexed(connection: apsw.Connection, space: int, memory: int) -> bool:
     """Tell whether a memory has its vectors in a space. Reads only."""
     return bool(connection.execute("SELECT 1 FROM chunks WHERE memory = ? AND space = ? LIMIT 1", (memory, space)).get)
-
-
-def _make_bits(connection: apsw.Connection, space: int) -> None:
-    dimension = connection.execute("SELECT dimension FROM spaces WHERE id = ?", (space,)).get
-    connection.execute(
-        f"CREATE VIRTUAL TABLE IF NOT EXISTS bits_{space} USING vec0 "
-        f"(id INTEGER PRIMARY KEY, bits bit[{dimension}], user_id TEXT, chunk_size={_CHUNK_SIZE})"
-    )

@@ -3,14 +3,32 @@
 import asyncio
 import json
 import random
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import apsw
 import pytest
+from conftest import TinyModel
 from fastmcp import Client
-from mcp_helpers import MODES, added, call, data_of, failed, found, good, text_of, use_environment
+from mcp_helpers import (
+    MODES,
+    PATIENCE,
+    added,
+    call,
+    data_of,
+    environment,
+    failed,
+    found,
+    good,
+    text_of,
+    use_environment,
+)
+from mem0_server import Answer, Mem0, pages
 
 from r3_lite.app import mcp
 from r3_lite.limits import MAX_CONTENT, MAX_QUERY
@@ -209,6 +227,20 @@ async def test_a_near_match_that_says_something_else_is_stored_and_listed(
     assert not second["duplicate"]
     assert [similar["id"] for similar in second["similar"]] == [first]
     assert await texts(client) == [other, one]
+
+
+async def test_a_known_text_says_where_it_does_not_take_what_came_with_it(client: Client[Any]) -> None:
+    async def message(**more: Any) -> str:
+        return str((await good(client, "add_memory", content="Ada drinks tea", **more))["message"])
+
+    kept = "Already saved\nIts metadata and priority stay as they were: update_memory changes them."
+    assert await message(metadata={"a": [1], "b": 2}, priority="low") == "Saved"
+    assert await message() == "Already saved"
+    assert await message(metadata={"a": [1]}, priority="low") == "Already saved"
+    assert await message(metadata={"a": [2]}) == kept
+    assert await message(metadata={"c": 1}) == kept
+    assert await message(priority="high") == kept
+    assert "stay as they were" in text_of(await call(client, "add_memory", content="Ada drinks tea", priority="high"))
 
 
 async def test_without_the_duplicate_check_a_copy_is_stored(client: Client[Any]) -> None:
@@ -719,6 +751,169 @@ async def test_cache_keys_hold_the_user_the_filter_and_the_limit(client: Client[
     assert set(await found(client, "tea")) == set(mine)
 
 
+async def test_an_answer_from_the_cache_is_the_first_one_again(client: Client[Any]) -> None:
+    for i in range(12):
+        await added(client, f"tea {i}", metadata={"n": i}, priority="high")
+    for tool, arguments in (("search_memory", {"query": "tea"}), ("get_all_memories", {"include_cache_stats": False})):
+        first, again = [await call(client, tool, **arguments) for _ in range(2)]
+        assert text_of(again) == text_of(first)
+        assert data_of(again) == {**data_of(first), "source": "cache"}
+        assert data_of(first)["source"] == "storage"
+
+
+async def test_a_repeated_list_comes_from_the_cache_until_something_is_written(client: Client[Any]) -> None:
+    async def source(**arguments: Any) -> str:
+        return str((await good(client, "get_all_memories", **arguments))["source"])
+
+    memory_id = await added(client, "Ada drinks tea")
+    assert [await source() for _ in range(2)] == ["storage", "cache"]
+    assert await source(prefer_cache=False) == "storage"
+    assert [await source(offset=1), await source(limit=5), await source(user_id="ada")] == ["storage"] * 3
+    assert await source(user_id="default") == "cache"
+    await good(client, "delete_memory", memory_id=memory_id)
+    assert await source() == "storage"
+    assert await texts(client) == []
+
+
+async def test_cache_stats_beside_a_kept_list_are_of_this_moment(client: Client[Any]) -> None:
+    await added(client, "Ada drinks tea")
+    hits = [(await good(client, "get_all_memories"))["cache_stats"]["hits"] for _ in range(3)]
+    assert hits == [0, 1, 2]
+
+
+async def test_an_answer_is_cached_again_after_prefer_cache_false(client: Client[Any]) -> None:
+    await added(client, "tea")
+    sources = [
+        (await good(client, "search_memory", query="tea", prefer_cache=prefer))["source"] for prefer in (False, True)
+    ]
+    assert sources == ["storage", "cache"]
+
+
+async def test_an_answer_by_keyword_is_not_kept_for_the_time_when_the_model_is_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    models = [RuntimeError("not yet")]
+
+    def open_model(name: str, cache_dir: Path) -> TinyModel:
+        if models:
+            raise models[0]
+        return TinyModel()
+
+    monkeypatch.setattr("r3_lite.embed.open_model", open_model)
+    monkeypatch.setattr("r3_lite.indexer.RELOAD_SECONDS", 0.3)
+    use_environment(monkeypatch, tmp_path, R3_INTELLIGENCE="full", R3_EMBEDDING_MODEL="tiny")
+    async with Client(mcp) as client:
+        await added(client, "my kitten sleeps")
+        answers = [await good(client, "search_memory", query="kitten") for _ in range(2)]
+        assert [(a["source"], a["mode"]) for a in answers] == [("storage", "keyword")] * 2
+        models.clear()
+        while (await good(client, "search_memory", query="kitten"))["mode"] != "hybrid":
+            await anyio.sleep(0.02)
+        assert (await good(client, "search_memory", query="kitten"))["source"] == "cache"
+
+
+async def test_add_tells_whether_the_memory_went_into_the_cache(client: Client[Any]) -> None:
+    first, again = [await good(client, "add_memory", content="Ada drinks tea") for _ in range(2)]
+    assert (first["cached"], again["cached"]) == (True, False)
+    assert (await good(client, "cache_stats"))["l2_size"] == 1
+
+
+async def test_a_size_of_zero_switches_the_cache_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_environment(monkeypatch, tmp_path, R3_CACHE_MAX_SIZE="0")
+    async with Client(mcp) as without:
+        assert not (await good(without, "add_memory", content="Ada drinks coffee"))["cached"]
+        for _ in range(2):
+            assert (await good(without, "search_memory", query="coffee"))["source"] == "storage"
+        assert (await good(without, "cache_stats"))["size"] == 0
+
+
+async def test_cache_stats_are_what_happened(client: Client[Any]) -> None:
+    fresh = await good(client, "cache_stats")
+    assert (fresh["hits"], fresh["misses"], fresh["hit_rate"], fresh["avg_response_time"]) == (0, 0, "0.0%", 0)
+    high = await added(client, "Ada drinks tea", priority="high")
+    low = await added(client, "Bob drinks coffee", priority="low")
+    for _ in range(3):
+        await good(client, "get_memory", memory_id=high)
+    await good(client, "get_memory", memory_id=low)
+    for _ in range(2):
+        await good(client, "search_memory", query="tea")
+    stats = await good(client, "cache_stats")
+    assert (stats["hits"], stats["misses"], stats["hit_rate"]) == (5, 1, "83.3%")
+    assert (stats["size"], stats["l1_size"], stats["l2_size"], stats["max_size"]) == (2, 1, 1, 10_000)
+    assert stats["top_accessed"] == [{"id": high, "accesses": 3}, {"id": low, "accesses": 1}]
+    assert stats["avg_response_time"] > 0
+    assert stats["memory_usage"] > 1000
+    pool = stats["connection_pool"]
+    assert pool["active"] == 1
+    assert pool["idle"] >= 0
+    assert pool["waiting"] == 0
+
+
+async def test_optimizing_the_cache_writes_nothing_and_is_done_after_the_first_time(
+    client: Client[Any], tmp_path: Path
+) -> None:
+    for i in range(5):
+        await added(client, f"note {i}", priority=["low", "high"][i % 2])
+    await good(client, "delete_memory", memory_id=await added(client, "another"))
+    before = (tmp_path / "memories.db-wal").read_bytes()
+    (first, again) = [await good(client, "optimize_cache") for _ in range(2)]
+    assert (first["cached"], again["cached"]) == (5, 5)
+    moved = [again[key] for key in ("promoted", "demoted", "expired", "evicted", "memory_freed")]
+    assert moved == [0] * 5
+    assert (tmp_path / "memories.db-wal").read_bytes() == before
+    assert len(await texts(client)) == 5
+
+
+# Rate limits
+
+
+async def test_by_default_this_machines_own_client_is_not_limited(client: Client[Any]) -> None:
+    for _ in range(60):
+        assert await failed(client, "delete_memory", memory_id="mem_none") == "MEMORY_NOT_FOUND"
+
+
+OVER_HTTP = "from r3_lite.app import mcp; mcp.run(transport='http', host='127.0.0.1', port={}, show_banner=False)"
+
+
+async def test_by_default_clients_over_http_are_limited(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-c", OVER_HTTP.format(port)], env=environment(tmp_path), stderr=subprocess.DEVNULL
+    )
+    try:
+        with anyio.fail_after(PATIENCE):
+            while True:
+                try:
+                    await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+                    break
+                except OSError:
+                    await anyio.sleep(0.05)
+            async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+                codes = [await failed(client, "delete_memory", memory_id="mem_none") for _ in range(51)]
+                assert (await good(client, "cache_stats"))["hits"] == 0
+    finally:
+        server.kill()
+        server.wait(PATIENCE)
+    assert codes == ["MEMORY_NOT_FOUND"] * 50 + ["RATE_LIMIT_EXCEEDED"]
+
+
+async def test_a_limit_that_is_reached_is_an_error_with_the_time_to_wait(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_environment(monkeypatch, tmp_path, R3_RATE_LIMITS="add=2")
+    async with Client(mcp) as client:
+        for i in range(2):
+            await added(client, f"note {i}")
+        assert await failed(client, "add_memory", content="note 2") == "RATE_LIMIT_EXCEEDED"
+        refused = data_of(await call(client, "add_memory", content="note 2", user_id=None))
+        assert refused["details"]["limit"] == 2
+        assert 0 < refused["details"]["retry_after"] <= 60
+        assert await failed(client, "add_memory", content="note 2", user_id="default") == "RATE_LIMIT_EXCEEDED"
+        await added(client, "hers", user_id="ada")
+        assert len(await texts(client)) == 2
+
+
 async def test_an_empty_answer_forgets_other_users_when_they_are_gone(client: Client[Any]) -> None:
     await added(client, "hers", user_id="ada")
     assert "1 other user" in text_of(await call(client, "search_memory", query="tea"))
@@ -971,6 +1166,68 @@ async def test_progress_is_told_to_the_caller_who_asked(client: Client[Any], tmp
         progress_handler=listen,
     )
     assert told == [(20, 95), (40, 95), (60, 95), (80, 95), (95, 95)]
+
+
+async def test_the_graph_file_of_another_memory_server_is_read(client: Client[Any], tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    lines = [
+        {"type": "entity", "name": "Ann_Lee", "entityType": "person", "observations": ["Works at Acme", "tea"]},
+        {"type": "relation", "from": "Ann_Lee", "to": "Bob", "relationType": "knows"},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    for imported_now in (3, 0):
+        data = await good(client, "import_memories", source="json_file", file_path=str(path))
+        assert (data["total"], data["imported"]) == (3, imported_now)
+    assert sorted(await texts(client)) == ["Ann Lee knows Bob", "Ann Lee works at Acme", "Ann Lee: tea"]
+
+
+async def test_what_mem0_remembers_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    server = Mem0()
+    try:
+        server.behave = pages(130)
+        use_environment(monkeypatch, tmp_path, MEM0_BASE_URL=server.url, MEM0_API_KEY="m0-configured")
+        async with Client(mcp) as client:
+            assert (await good(client, "health_check"))["mem0"] is True
+            for imported_now, more in ((130, {}), (0, {"api_key": "m0-given"})):
+                data = await good(client, "import_memories", source="mem0_api", user_id="alex", **more)
+                assert (data["total"], data["imported"]) == (130, imported_now)
+            assert (await good(client, "get_memory", memory_id="id-7", user_id="alex"))["content"] == "fact 7"
+        keys = [request.headers["Authorization"] for request in server.requests]
+        assert keys == ["Token m0-configured"] * 2 + ["Token m0-given"] * 2
+        assert {request.user for request in server.requests} == {"alex"}
+        assert not any(b"m0-" in file.read_bytes() for file in tmp_path.iterdir())
+    finally:
+        server.close()
+
+
+async def test_what_goes_wrong_at_mem0_is_told_and_imports_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Mem0()
+    try:
+        server.behave = lambda request: Answer({"detail": "CANARY"}, status=401)
+        use_environment(monkeypatch, tmp_path, MEM0_BASE_URL=server.url)
+        async with Client(mcp) as client:
+            arguments = {"source": "mem0_api", "api_key": "m0-CANARY"}
+            assert await failed(client, "import_memories", **arguments) == "MEM0_API_ERROR"
+            assert "CANARY" not in text_of(await call(client, "import_memories", **arguments)) + caplog.text
+            assert await texts(client) == []
+    finally:
+        server.close()
+
+
+async def test_mem0_without_a_key_is_told_what_to_set(client: Client[Any]) -> None:
+    assert "MEM0_API_KEY" in text_of(await call(client, "import_memories", source="mem0_api"))
+    assert (await good(client, "health_check"))["mem0"] is False
+
+
+async def test_items_of_other_users_are_said_to_be_this_users_now(client: Client[Any], tmp_path: Path) -> None:
+    path = tmp_path / "import.json"
+    path.write_text('[{"memory": "one", "user_id": "bob"}, "two"]')
+    data = await good(client, "import_memories", source="json_file", file_path=str(path))
+    assert data["message"] == (
+        "Import of 2 items: 2 imported. 1 items named another user; all went to the user of this import."
+    )
 
 
 async def test_settings_are_read_when_a_server_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import locomo, notes, plain_notes
+from benchmarks import duplicates, locomo, notes, plain_notes
 from benchmarks.bars import at_least, at_most
+from benchmarks.coherence import Look, Row, all_in_time, in_time, judge
 from benchmarks.locomo import Conversation, Turn
 from benchmarks.retrieval import Asked, find_twins, gold_ranks, scores, summary
+from r3_lite.dedupe import group, wording
 
 LOCOMO = [
     {
@@ -182,3 +184,81 @@ def test_every_question_about_the_plain_notes_has_its_note() -> None:
     assert {question["gold"] for question in data["questions"]} <= set(ids)
     assert len({question["question"] for question in data["questions"]}) >= 100
     assert len(data["unanswerable"]) >= 15
+
+
+def test_pairs_are_judged_by_precision_and_recall() -> None:
+    pairs = [
+        {"a": "Ana left", "b": "ana left!", "same": True, "kind": "case"},
+        {"a": "Ana left", "b": "Ana has gone", "same": True, "kind": "other words"},
+        {"a": "Ana left", "b": "Bo left", "same": False, "kind": "name"},
+        {"a": "Ana left", "b": "Ana left", "same": False, "kind": "marked wrongly"},
+    ]
+    assert duplicates.classify(pairs) == {
+        "pairs": 4,
+        "precision": 1 / 2,
+        "recall": 1 / 2,
+        "wrong": 1,
+        "merged": {
+            "case": "1 of 1",
+            "marked wrongly (differs)": "1 of 1",
+            "name (differs)": "0 of 1",
+            "other words": "0 of 1",
+        },
+    }
+
+
+def test_the_notes_to_search_for_duplicates_are_the_same_each_time() -> None:
+    made = duplicates.notes(200)
+    assert made == duplicates.notes(200)
+    assert len(made) == 200
+    assert len(set(made)) > 150
+    assert group([wording(note) for note in made])
+
+
+OLD, NEW, LATER = [(time, f"text of {time}", {"key": 1}) for time in ("10:01", "10:02", "10:03")]
+
+
+@pytest.mark.parametrize(
+    ("told", "before", "after", "right"),
+    [
+        (OLD, OLD, OLD, True),
+        (NEW, OLD, LATER, True),
+        (OLD, NEW, NEW, False),
+        (OLD, NEW, LATER, False),
+        (LATER, OLD, NEW, False),
+        (None, OLD, OLD, False),
+        (None, OLD, NEW, False),
+        (None, OLD, None, True),
+        (None, None, NEW, True),
+        (OLD, None, None, True),
+    ],
+)
+def test_an_answer_is_in_time_if_the_file_gave_it_between_two_looks(
+    told: Row | None, before: Row | None, after: Row | None, right: bool
+) -> None:
+    assert in_time(told, before, after) is right
+
+
+def test_a_memory_that_was_gone_before_the_call_must_not_come_back() -> None:
+    before, after = Look(1, {"a": OLD}, frozenset({"b"})), Look(1, {"a": OLD}, frozenset({"b", "c"}))
+    assert all_in_time({"a": OLD, "c": NEW}, before, after, complete=True)
+    assert not all_in_time({"a": OLD, "b": NEW}, before, after, complete=True)
+    assert not all_in_time({}, before, after, complete=True)
+    assert all_in_time({}, before, after, complete=False)
+
+
+def test_lost_rows_updates_and_wrong_counts_are_seen() -> None:
+    report = {
+        "done": {"get": 3, "list": 1, "list from cache": 1},
+        "added": ["a", "b", "c"],
+        "deleted": ["c"],
+        "keys": [("a", "key"), ("a", "other")],
+        "read": {"a": 2},
+        "faults": ["stale: get", "failed: add_memory STORAGE_BUSY"],
+        "stats": {"parts": {"records": {"hits": 1, "misses": 2}, "answers": {"hits": 1, "misses": 0}}},
+    }
+    figures = judge([report], {"a": OLD, "x": OLD}, {"a": 2})
+    # b is lost, x was never added, and so is one key of a.
+    assert (figures["lost"], figures["stale"], figures["failed"], figures["wrong statistics"]) == (3, 1, 1, [])
+    wrong = judge([{**report, "done": {"get": 2, "search": 2}}], {"a": OLD}, {"a": 3})["wrong statistics"]
+    assert wrong == ["records", "answers", "answers from the cache", "accesses"]

@@ -1,8 +1,10 @@
 """The r3-lite command as people and clients start it: on real files, mostly as a process of its own."""
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_helpers import Server, environment
+from mcp_helpers import Server, environment, eventually
+from mem0_server import Answer, Mem0, pages
 
 from r3_lite import cli, terminal
 
-COMMANDS = ("serve", "demo", "add", "search", "get", "list", "delete", "graph", "stats", "config", "models")
-PRINTS_JSON = ("add", "search", "get", "list", "delete", "graph", "stats", "models")
+COMMANDS = "serve demo add search get list delete import dedupe graph stats config models".split()
+PRINTS_JSON = "add search get list delete import dedupe graph stats models".split()
 UNKNOWN_ID = "mem_00000000000000000000000"
 FULL = {"R3_INTELLIGENCE": "full"}
 
@@ -182,6 +185,125 @@ def test_deleting_all_without_a_terminal_needs_yes(run: Run, run_json: Callable[
     assert code == 2
     assert "--yes" in err
     assert run_json("list")["total"] == 1
+
+
+def test_a_file_is_imported_wherever_it_is(run_json: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text('[{"id": "a", "memory": "one"}, {"memory": "two", "priority": "low"}, " "]')
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    os.environ["R3_IMPORT_ROOTS"] = str(tmp_path / "elsewhere")
+    result = run_json("import", str(tmp_path / "link.json"), "--priority", "critical")
+    assert (result["total"], result["imported"], result["empty"]) == (3, 2, 1)
+    assert {m["content"]: m["priority"] for m in run_json("list")["memories"]} == {"one": "critical", "two": "low"}
+    assert run_json("import", str(tmp_path / "real.json"))["duplicates"] == 2
+
+
+def test_what_was_deleted_comes_back_only_where_asked(run_json: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('[{"id": "a", "memory": "one"}]')
+    run_json("import", str(path))
+    run_json("delete", "a")
+    assert run_json("import", str(path))["skipped"] == 1
+    assert run_json("import", str(path), "--revive")["imported"] == 1
+
+
+def test_copies_are_kept_where_asked(run_json: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('["one", "one"]')
+    assert run_json("import", str(path), "--keep-copies")["imported"] == 2
+
+
+def test_items_that_fail_are_listed_and_are_a_failure(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text('["one", {"memory": 7}]')
+    code, out, _ = run("import", str(path))
+    assert code == 1
+    assert out.startswith("Import of 2 items: 1 imported, 1 failed.")
+    assert "its text is not a string" in out
+
+
+@pytest.mark.parametrize("argv", [[], ["x.json", "--mem0"]])
+def test_an_import_is_from_one_place(run: Run, argv: list[str]) -> None:
+    code, _, err = run("import", *argv)
+    assert code == 2
+    assert "give one file, or --mem0" in err
+
+
+def test_a_file_that_is_not_there_or_no_list_is_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    for name, words in (("missing.json", "no file"), ("x.json", "no list"), ("", "regular file")):
+        code, out, err = run("import", str(tmp_path / name))
+        assert (code, out) == (1, "")
+        assert words in err
+
+
+def test_an_import_reads_standard_input_and_indexes_what_it_brought(tmp_path: Path) -> None:
+    text = '{"memory": "Our dog is allergic to chicken"}\n{"memory": "Der Zug fährt ✓"}\n'
+    done = process("import", "-", "--json", folder=tmp_path, stdin=text.encode("utf-16"), settings=FULL)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["imported"] == 2
+    stats = json.loads(process("stats", "--json", folder=tmp_path, settings=FULL).stdout)
+    assert stats["index"]["pending"] == stats["index"]["without_vector"] == 0
+
+
+def test_mem0_is_imported_by_the_key_of_the_environment(tmp_path: Path) -> None:
+    server = Mem0()
+    try:
+        server.behave = pages(3)
+        settings = {"MEM0_BASE_URL": server.url, "MEM0_API_KEY": "m0-key", "MEM0_USER_ID": "alex"}
+        done = process("import", "--mem0", "--json", folder=tmp_path, settings=settings)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert json.loads(done.stdout)["imported"] == 3
+        assert [(r.user, r.headers["Authorization"]) for r in server.requests] == [("alex", "Token m0-key")]
+        server.behave = lambda request: Answer(status=403)
+        done = process("import", "--mem0", "--json", folder=tmp_path, settings=settings)
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"refuses the key" in done.stderr
+    finally:
+        server.close()
+
+
+def test_an_import_that_is_interrupted_says_what_is_in_and_goes_on_later(tmp_path: Path) -> None:
+    path, database = tmp_path / "x.json", tmp_path / "memories.db"
+    path.write_text(json.dumps([f"fact {n}" for n in range(20_000)]))
+    command = [sys.executable, "-m", "r3_lite", "import", str(path), "--json"]
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE) as running:
+        eventually(lambda: database.exists() and database.stat().st_size + wal(database) > 500_000)
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
+    first = json.loads(out)
+    assert running.returncode == 130
+    assert 0 < first["imported"] < 20_000
+    assert first["imported"] + first["skipped"] == 20_000
+    assert "It was stopped" in first["message"]
+    again = json.loads(process("import", str(path), "--json", folder=tmp_path).stdout)
+    assert (again["duplicates"], again["imported"]) == (first["imported"], first["skipped"])
+
+
+def test_a_bar_shows_on_a_terminal_and_only_the_result_on_standard_output(tmp_path: Path) -> None:
+    import pty
+
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([f"fact {n}" for n in range(300)]))
+    screen, terminal_end = pty.openpty()
+    command = [sys.executable, "-m", "r3_lite", "import", str(path), "--json"]
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=terminal_end) as running:
+        os.close(terminal_end)
+        drawn = b""
+        # The end of a pseudo-terminal is an error on Linux.
+        with contextlib.suppress(OSError):
+            while piece := os.read(screen, 4096):
+                drawn += piece
+        out, _ = running.communicate()
+    os.close(screen)
+    assert json.loads(out)["imported"] == 300
+    assert b"importing" in drawn
+    assert b"300/300" in drawn
+
+
+def wal(database: Path) -> int:
+    """The size of the log beside a file."""
+    log = database.with_name(database.name + "-wal")
+    return log.stat().st_size if log.exists() else 0
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n", 2), ("", 2), ("y", 0)])

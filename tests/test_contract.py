@@ -49,6 +49,7 @@ EXAMPLES: dict[str, Any] = {
     "max_depth": 3.0,
     "source": "json_file",
     "api_key": "a key",
+    "similarity_threshold": 0.9,
 }
 """A value of the type that r3 documents, by argument; priorities and booleans are tried one by one."""
 GRAPH_TOOLS = {"extract_entities", "get_knowledge_graph", "find_connections"}
@@ -108,8 +109,9 @@ def schemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def stable(result: dict[str, Any]) -> str:
-    """A result without what differs from call to call: ids, times, measurements."""
-    kept = {key: value for key, value in result.items() if key not in {"memory", "database"}}
+    """A result without what differs from call to call: ids, times, measurements, whether it was kept."""
+    volatile = {"memory", "database", "source", "cache_stats"}
+    kept = {key: value for key, value in result.items() if key not in volatile}
     return VOLATILE.sub("*", json.dumps(kept))
 
 

@@ -15,11 +15,13 @@ import apsw
 import pytest
 from conftest import on_file_system, without_root_powers
 
-from r3_lite import db
+from r3_lite import db, keywords, store
 from r3_lite.db import APPLICATION_ID, Database, Migration, load_migrations, schema_version
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, StorageBusy, StorageError
+from r3_lite.filters import compile_filter
 from r3_lite.health import measure
+from r3_lite.scope import scope_of
 
 INSERT = """INSERT INTO memories (id, user_id, content, hash, created_at, updated_at)
             VALUES (?1, 'u', ?1, ?1, '2024-01-01T00:00:00.000000Z', '2024-01-01T00:00:00.000000Z')"""
@@ -819,3 +821,31 @@ def test_a_file_that_was_taken_away_while_in_use_is_an_error_and_can_be_put_back
     assert not path.exists()
     (tmp_path / "away.db").rename(path)
     assert count(database) == 1
+
+
+def test_a_file_without_the_search_index_gets_it(tmp_path: Path) -> None:
+    """A file of the second version: what 0003 derives is there after it, and vectors are owed anew."""
+    path = tmp_path / "old.db"
+    old = apsw.Connection(str(path))
+    for migration in load_migrations()[:2]:
+        old.execute(migration.sql)
+    old.execute(f"PRAGMA user_version = 2; PRAGMA application_id = {APPLICATION_ID}")
+    old.execute(
+        """INSERT INTO spaces (name, dimension, fingerprint, used_at) VALUES ('tiny', 8, 'tiny-1', '2026');
+           INSERT INTO memories (id, user_id, content, metadata, hash, created_at, updated_at) VALUES
+               ('a', 'alice', 'green tea', '{"topic": "tea", "tags": ["x", 2, true]}', 'h', '2026', '2026'),
+               ('b', 'bob', 'black tea', '{}', 'h', '2026', '2026');
+           INSERT INTO chunks (memory, space, embedding) VALUES (1, 1, zeroblob(32));
+           DELETE FROM jobs"""
+    )
+    old.close()
+    upgraded = Database(path, synchronous="normal")
+    with upgraded.read() as connection:
+        for wanted in ({"topic": "tea"}, {"tags": "x"}, {"tags": 2}, {"tags": True}):
+            assert [r.id for r in store.page(connection, "alice", 9, 0, compile_filter(wanted))[1]] == ["a"]
+        assert store.page(connection, "alice", 9, 0, compile_filter({"tags": 1}))[0] == 0
+        assert list(keywords.matches(connection, ["tea"], scope_of(connection, "alice"), 9)) == [1]
+        owed = connection.execute("SELECT memory FROM jobs WHERE kind = 'embed' ORDER BY memory").fetchall()
+        assert owed == [(1,), (2,)]
+    upgraded.close()
+    assert len(list(tmp_path.glob("old.db.v2-*.backup"))) == 1

@@ -103,17 +103,6 @@ def test_while_the_model_loads_an_add_is_committed_and_found_by_keyword(
     assert (found.mode, found.note) == ("hybrid", "")
 
 
-def test_an_answer_by_keyword_is_not_kept_for_the_time_when_the_model_is_ready(
-    waiting_engine: Engine, slow_model: Callable[[], None]
-) -> None:
-    waiting_engine.add(None, "my kitten sleeps")
-    waiting_engine.search(None, "feline kitten")
-    assert waiting_engine.search(None, "feline kitten").source == "cache"
-    slow_model()
-    eventually(lambda: indexed(waiting_engine))
-    assert waiting_engine.search(None, "feline kitten").source == "storage"
-
-
 def test_a_text_corrected_while_the_model_loads_is_embedded_as_corrected(
     waiting_engine: Engine, slow_model: Callable[[], None], tiny_model: TinyModel
 ) -> None:
@@ -170,7 +159,6 @@ def test_a_query_that_cannot_be_embedded_is_answered_by_keyword_with_a_warning(
     found = engine.search(None, "kitten")
     assert texts(found) == ["my kitten sleeps"]
     assert (found.mode, found.warning) == ("keyword", "The model is gone: restart.")
-    assert engine.search(None, "kitten").source == "storage"
 
 
 # Failures of embedding
@@ -213,7 +201,7 @@ def test_a_query_is_embedded_once(make_engine: MakeEngine, tiny_model: TinyModel
     engine = make_engine()
     engine.add(None, "a cat", wait=True)
     for limit in (5, 6, 7):
-        engine.search(None, "feline", limit=limit, use_cache=False)
+        engine.search(None, "feline", limit=limit)
     assert tiny_model.queries == ["feline"]
 
 
@@ -224,7 +212,7 @@ def test_searching_writes_nothing(make_engine: MakeEngine, db_path: Path) -> Non
     eventually(lambda: engine.search(None, "warm up the worker").mode == "hybrid")
     before = [file.read_bytes() for file in files]
     for i in range(20):
-        assert engine.search(None, f"feline {i}", use_cache=False).mode == "hybrid"
+        assert engine.search(None, f"feline {i}").mode == "hybrid"
     assert [file.read_bytes() for file in files] == before
 
 

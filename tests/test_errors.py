@@ -11,6 +11,7 @@ CODES = {
     "StorageError": "STORAGE_ERROR",
     "StorageBusy": "STORAGE_BUSY",
     "ImportFailed": "IMPORT_ERROR",
+    "Mem0Failed": "MEM0_API_ERROR",
     "ModelUnavailable": "MODEL_UNAVAILABLE",
 }
 

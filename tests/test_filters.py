@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r3_lite.clock import to_text
+from r3_lite.db import load_migrations
 from r3_lite.errors import InvalidParameters
-from r3_lite.filters import MAX_CHOICES, MAX_CONDITIONS, compile_filter
+from r3_lite.filters import EVERYTHING, MAX_CHOICES, MAX_CONDITIONS, Clause, compile_filter
 
 RANKS = {"low": 0, "medium": 1, "normal": 1, "high": 2, "critical": 3}
 
@@ -20,7 +21,10 @@ RANKS = {"low": 0, "medium": 1, "normal": 1, "high": 2, "critical": 3}
 @pytest.fixture(scope="module")
 def memories() -> Iterator[apsw.Connection]:
     connection = apsw.Connection(":memory:")
-    connection.execute("CREATE TABLE memories (metadata TEXT, priority TEXT, created_at TEXT, updated_at TEXT)")
+    for migration in load_migrations():
+        connection.execute(migration.sql)
+    # Its own values of the metadata shall not count.
+    insert(connection, "other", '{"a": 1, "b": true, "c": "x", "d": null}', "medium", "2024-05-06T07:08:09.000000Z")
     yield connection
     connection.close()
 
@@ -34,11 +38,22 @@ def passes(
     created_at: str = "2024-05-06T07:08:09.000000Z",
 ) -> bool:
     """Whether a memory with these columns passes the filter, asked of SQLite."""
-    where, parameters = compile_filter(metadata_filter)
-    connection.execute("DELETE FROM memories")
+    where = compile_filter(metadata_filter)
+    connection.execute("DELETE FROM memories WHERE user_id = 'me'")
     text = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
-    connection.execute("INSERT INTO memories VALUES (?, ?, ?, ?)", (text, priority, created_at, created_at))
-    return bool(connection.execute(f"SELECT count(*) FROM memories AS m WHERE {where}", tuple(parameters)).get)
+    insert(connection, "me", text, priority, created_at)
+    found = connection.execute(
+        f"SELECT count(*) FROM memories AS m WHERE m.user_id = ?1 AND {where.sql}", ("me", *where.params)
+    )
+    return bool(found.get)
+
+
+def insert(connection: apsw.Connection, user_id: str, metadata: str, priority: str, created_at: str) -> None:
+    connection.execute(
+        """INSERT INTO memories (id, user_id, content, metadata, priority, hash, created_at, updated_at)
+           VALUES (?, ?, 'text', ?, ?, '', ?, ?)""",
+        (user_id, user_id, metadata, priority, created_at, created_at),
+    )
 
 
 def equal(a: Any, b: Any) -> bool:
@@ -131,7 +146,7 @@ def test_conditions_are_combined_by_and(
 
 
 def test_no_filter_selects_everything() -> None:
-    assert compile_filter(None) == compile_filter({}) == ("1", [])
+    assert compile_filter(None) == compile_filter({}) == EVERYTHING == Clause("1", [])
 
 
 def test_objects_are_equal_whatever_the_order_of_their_keys(memories: apsw.Connection) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -9,7 +10,7 @@ import pytest
 from conftest import plans
 
 from r3_lite import graph, jobs, store
-from r3_lite.db import Database
+from r3_lite.db import APPLICATION_ID, Database, load_migrations
 from r3_lite.extract import Entity, Extraction, Method, Relation, extract
 from r3_lite.graph import Neighbourhood, Node
 from r3_lite.jobs import Job
@@ -237,26 +238,24 @@ def test_after_many_random_changes_the_graph_is_the_one_rebuilt_from_scratch(con
 # What is read anew
 
 
-def test_existing_memories_are_owed_after_the_migration(database: Database) -> None:
+def test_existing_memories_are_owed_after_the_migration(database: Database, tmp_path: Path) -> None:
     with database.write() as connection:
-        add(connection, "Ana works for Acme Corp.")
-        before = contents(connection)
-        tables = ("edges", "mentions", "entities", "extractions")
-        triggers = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall()
-        from_here = {"memory_inserted_to_extract", "memory_graph_deleted", "memory_graph_updated", "mention_deleted"}
-        assert from_here <= {name for (name,) in triggers}
-        for name in from_here:
-            connection.execute(f"DROP TRIGGER {name}")
-        for table in tables:
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("ALTER TABLE users DROP COLUMN graph")
-        connection.execute("PRAGMA user_version = 1")
-    database.close()
-    upgraded = Database(database.path, synchronous="normal")
+        memory_id = add(connection, "Ana works for Acme Corp.")
+        expected = contents(connection)
+    old = apsw.Connection(str(tmp_path / "old.db"))
+    old.execute(load_migrations()[0].sql)
+    old.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {APPLICATION_ID}")
+    old.execute(
+        """INSERT INTO memories (id, user_id, content, hash, created_at, updated_at)
+           VALUES (?, ?, 'Ana works for Acme Corp.', 'h', '2026', '2026')""",
+        (memory_id, ALICE),
+    )
+    old.close()
+    upgraded = Database(tmp_path / "old.db", synchronous="normal")
     with upgraded.write() as connection:
         assert [job.extract for job in jobs.due(connection, None, 10)] == [True]
         examine(connection)
-        assert contents(connection) == before
+        assert contents(connection) == expected
     upgraded.close()
 
 

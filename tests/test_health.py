@@ -49,8 +49,10 @@ def test_a_fresh_install_is_ok_and_empty(make_engine: MakeEngine) -> None:
 
 
 def test_every_fact_is_measured(whole: Engine, db_path: Path) -> None:
-    whole.search("ada", "kitten")
-    whole.search("ada", "kitten")
+    kept = whole.search("ada", "kitten").ranking.hits[0].record.id
+    assert whole.get("ada", kept) == whole.get("ada", kept)
+    whole.records.forget("ada")
+    whole.get("ada", kept)
     whole.delete("bob", whole.search("bob", "dog").ranking.hits[0].record.id)
     health = measure(whole)
     assert health.status == "ok"
@@ -67,7 +69,7 @@ def test_every_fact_is_measured(whole: Engine, db_path: Path) -> None:
     assert health.counts == {"memories": 1, "users": 1, "history": 3}
     assert health.index == {"pending": 0, "failed": 0, "without_vector": 0, "fts_ok": True}
     assert health.model == {"name": "tiny", "dimension": 8, "state": "ready", "last_error": ""}
-    assert health.cache["hit_rate"] == "33.3%"
+    assert health.cache == {"l1_size": 0, "l2_size": 1, "hit_rate": "66.7%"}
     assert health.memory["rss"] > 10_000_000
     assert health.memory["used"] > 0
     assert health.version == __version__

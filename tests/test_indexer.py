@@ -360,7 +360,6 @@ def test_a_start_mends_what_other_programs_broke(database: Database, make_indexe
     add(database, "cat", "dog", "tea")
     make_indexer().drain()
     with database.write() as connection:
-        connection.execute("DELETE FROM bits_1 WHERE id = 1")
         connection.execute("DELETE FROM words_docsize WHERE id = 2")
         trigger = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'chunk_deleted'").get
         connection.execute("DROP TRIGGER chunk_deleted; DELETE FROM chunks WHERE memory = 3")
@@ -407,19 +406,6 @@ def test_a_keyword_index_that_holds_the_wrong_words_is_rebuilt_on_request(databa
             return store.keyword_index_sound(connection) and store.generation(connection, ALICE) > before
 
     eventually(mended)
-
-
-def test_a_bit_table_that_vanishes_at_work_is_made_again(database: Database, indexer: Indexer) -> None:
-    add(database, "cat")
-    indexer.start()
-    eventually(settled(database, indexer))
-    with database.write() as connection:
-        connection.execute("DROP TABLE bits_1")
-    add(database, "dog")
-    eventually(settled(database, indexer))
-    eventually(lambda: indexer.last_error is None)
-    with database.read() as connection:
-        assert vectors.out_of_step(connection, 1) == 0
 
 
 # Without vectors

@@ -13,6 +13,8 @@ import apsw
 import pytest
 from mcp_helpers import PATIENCE, Server, environment, eventually, servers
 
+from benchmarks import coherence
+
 # A process with an engine and without a client: it starts sooner than a server.
 WORKER = """
 import json, os, sys
@@ -151,6 +153,24 @@ def test_what_one_server_writes_the_other_finds_and_misses_at_once(four: list[Se
         else:
             one.call("delete_memory", memory_id=memory_id, user_id="twin")
         assert other.call("search_memory", query=word, user_id="twin").data["results"] == []
+
+
+def test_no_server_tells_what_another_has_changed_and_nothing_is_lost() -> None:
+    figures = coherence.run(2, 100, "basic")
+    assert (figures["faults"], figures["lost"], figures["wrong statistics"]) == ({}, 0, [])
+    done = figures["operations"]
+    assert done["list from cache"] + done["search from cache"] > 10
+    assert max(figures["hit rates"]["records"]) > 0.2
+
+
+def test_what_is_read_by_id_is_as_the_other_server_left_it(four: list[Server]) -> None:
+    one, other = four[:2]
+    memory_id = one.saved("version 0", user_id="pair")
+    for i in range(1, 25):
+        assert other.call("get_memory", memory_id=memory_id, user_id="pair").data["content"] == f"version {i - 1}"
+        one.call("update_memory", memory_id=memory_id, content=f"version {i}", user_id="pair")
+    one.call("delete_memory", memory_id=memory_id, user_id="pair")
+    assert other.call("get_memory", memory_id=memory_id, user_id="pair").data["code"] == "MEMORY_NOT_FOUND"
 
 
 def test_reads_beside_writes_of_the_same_rows_never_meet_a_lock(four: list[Server]) -> None:

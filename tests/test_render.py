@@ -52,7 +52,7 @@ def listed(memories: list[Memory], message: str = "") -> str:
 
 
 def found(**fields: Any) -> Found:
-    return Found(ranking=Ranking(), mode="hybrid", source="storage", **({"total": 0} | fields))
+    return Found(ranking=Ranking(), mode="hybrid", **({"total": 0} | fields))
 
 
 # Lists under the ceiling
@@ -201,7 +201,7 @@ def test_a_done_add_promises_nothing_more() -> None:
         (found(others=3), ["No memories found\n", "3 other user(s)"]),
         (found(total=5), ["No memories found\n", "None of this user's 5 memories answers."]),
         (
-            Found(Ranking(candidates=2, below=2), "hybrid", "storage", total=5),
+            Found(Ranking(candidates=2, below=2), "hybrid", total=5),
             ["None of this user's 5 memories answers; 2 candidates were too weak."],
         ),
         (found(total=5, note="By keyword."), ["Try other words, or a wider filter. By keyword."]),

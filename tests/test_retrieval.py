@@ -22,7 +22,7 @@ def imported(engine: Engine, folder: Path, **more: Any) -> None:
 
 
 def parts(engine: Engine, **more: Any) -> dict[str, dict[str, float]]:
-    hits = engine.search(None, "feline", use_cache=False, **more).ranking.hits
+    hits = engine.search(None, "feline", **more).ranking.hits
     return {hit.record.content: hit.breakdown.shown() for hit in hits}
 
 

@@ -358,16 +358,6 @@ def test_two_words_of_a_memory_find_it_and_an_absent_topic_finds_nothing(make_en
     assert answer(engine, "submarine periscope") == {}
 
 
-def test_an_answer_that_a_write_made_stale_is_no_hit(make_engine: Callable[..., Engine]) -> None:
-    engine = make_engine()
-    engine.add(None, "the cat sleeps", wait=True)
-    for _ in range(3):
-        answer(engine, "cat")
-    engine.add(None, "the cat eats", wait=True)
-    answer(engine, "cat")
-    assert (engine.searches.hits, engine.searches.misses) == (2, 2)
-
-
 def test_an_answer_is_never_stale(make_engine: Callable[..., Engine]) -> None:
     """What one process writes is in the next answer of the other, cached or not."""
     first, second = make_engine(), make_engine()

@@ -50,6 +50,7 @@ def test_no_env_file_of_the_working_directory_is_read(monkeypatch: pytest.Monkey
         ("R3_JOURNAL_MODE", "Delete", "journal_mode", "delete"),
         ("R3_BUSY_TIMEOUT", "0", "busy_timeout", 0.0),
         ("R3_CACHE_MAX_SIZE", "0", "cache_max_size", 0),
+        ("MEM0_BASE_URL", "http://localhost:8000", "mem0_base_url", "http://localhost:8000"),
         ("R3_DEMO", "true", "demo", True),
         ("DEMO_MODE", "1", "demo", True),
         ("R3_DEBUG", "0", "debug", False),
@@ -158,3 +159,11 @@ def test_the_settings_can_be_read_where_no_temporary_file_can_be_made() -> None:
 def test_a_home_folder_that_is_the_root_folder_is_no_import_root() -> None:
     prelude = 'os.environ["HOME"] = "/"'
     assert "/" not in read_without_home(prelude)["roots"]
+
+
+def test_the_key_for_mem0_shows_in_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEM0_API_KEY", "CANARY")
+    settings = load_settings()
+    assert settings.mem0_api_key is not None
+    assert settings.mem0_api_key.get_secret_value() == "CANARY"
+    assert "CANARY" not in f"{settings!r} {settings} {settings.model_dump_json()}"

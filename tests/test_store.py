@@ -15,15 +15,17 @@ from conftest import DIMENSION, plans, tiny_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r3_lite import history, jobs, store, vectors
+from r3_lite import history, jobs, keywords, store, vectors
 from r3_lite.clock import new_id
+from r3_lite.codes import HeldCodes, code_of
 from r3_lite.db import Database
 from r3_lite.errors import MemoryNotFound
 from r3_lite.filters import compile_filter
 from r3_lite.history import Version
+from r3_lite.scope import Scope, scope_of
 from r3_lite.similar import find_similar
 from r3_lite.store import Added, NewMemory, Record
-from r3_lite.text import match_any, query_terms, text_hash
+from r3_lite.text import query_terms, text_hash
 
 ALICE, BOB = "alice", "bob"
 
@@ -46,7 +48,7 @@ def insert(connection: apsw.Connection, content: str, user_id: str = ALICE, **mo
 
 def hits(connection: apsw.Connection, query: str, user_id: str = ALICE) -> list[str]:
     """The contents that the keyword index finds for a query, best first."""
-    found = store.keyword_matches(connection, match_any(query_terms(query)), user_id, 100)
+    found = keywords.matches(connection, query_terms(query), Scope(connection, user_id), 100)
     records = store.fetch(connection, found)
     return [records[seq].content for seq in found]
 
@@ -408,7 +410,7 @@ def test_filters_and_users_restrict_keyword_matches_before_the_cut(connection: a
         add(connection, f"tea tea tea {n}", BOB, near=False)
         add(connection, f"tea tea {n}", metadata={"topic": "other"}, near=False)
     add(connection, "a long note that says tea once among very many other words", metadata={"topic": "mine"})
-    found = store.keyword_matches(connection, match_any(["tea"]), ALICE, 5, compile_filter({"topic": "mine"}))
+    found = keywords.matches(connection, ["tea"], scope_of(connection, ALICE, compile_filter({"topic": "mine"})), 5)
     assert [r.metadata for r in store.fetch(connection, found).values()] == [{"topic": "mine"}]
     assert all(score > 0 for score in found.values())
 
@@ -443,7 +445,7 @@ def test_no_query_is_syntax(query: str) -> None:
     with FUZZ.read() as connection:
         terms = query_terms(query)
         if terms:
-            store.keyword_matches(connection, match_any(terms), ALICE, 5)
+            keywords.matches(connection, terms, Scope(connection, ALICE), 5)
 
 
 FUZZ = Database(None)
@@ -666,8 +668,12 @@ def assert_sound(connection: apsw.Connection) -> None:
         embedded = {m for (m,) in connection.execute("SELECT memory FROM chunks WHERE space = ?", (space,))}
         assert owed.isdisjoint(embedded)
         assert owed | embedded == {m for (m,) in connection.execute("SELECT seq FROM memories")}
-        chunks = set(connection.execute("SELECT id FROM chunks WHERE space = ?", (space,)))
-        assert set(connection.execute(f"SELECT id FROM bits_{space}")) == chunks
+    stored = connection.execute(
+        "SELECT c.user_id = m.user_id, code, embedding FROM chunks AS c JOIN memories AS m ON m.seq = c.memory"
+    )
+    assert all(same and code == code_of(embedding) for same, code, embedding in stored)
+    values = connection.execute("SELECT DISTINCT user_id, key, value, memory FROM attribute_values").fetchall()
+    assert set(connection.execute("SELECT user_id, key, value, memory FROM attributes")) == set(values)
     versions = connection.execute("SELECT memory_id, count(*), max(version) FROM history GROUP BY memory_id").fetchall()
     assert all(number == newest for _, number, newest in versions)
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -765,8 +771,8 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: store.delete(c, ALICE, m.id),
         lambda c, m: store.page(c, ALICE, 10, 0),
         lambda c, m: store.page(c, ALICE, 10, 0, FILTER),
-        lambda c, m: store.keyword_matches(c, '"tea"', ALICE, 10),
-        lambda c, m: store.keyword_matches(c, '"tea"', ALICE, 10, FILTER),
+        lambda c, m: keywords.matches(c, ["tea"], scope_of(c, ALICE), 10),
+        lambda c, m: keywords.matches(c, ["tea"], scope_of(c, ALICE, FILTER), 10),
         lambda c, m: find_similar(c, ALICE, "cat and dog drink tea"),
         lambda c, m: store.authors(c, ALICE),
         lambda c, m: history.versions(c, ALICE, m.id, 10),
@@ -776,15 +782,15 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: store.count(c, ALICE),
         lambda c, m: store.generation(c, ALICE),
         lambda c, m: store.delete_all(c, ALICE),
-        lambda c, m: vectors.nearest(c, 1, tiny_vector("cat").tobytes(), ALICE, ("1", []), 10),
-        lambda c, m: vectors.nearest(c, 1, tiny_vector("cat").tobytes(), ALICE, FILTER, 10),
+        lambda c, m: vectors.nearest(c, HeldCodes(), 1, tiny_vector("cat").tobytes(), scope_of(c, ALICE), 10),
+        lambda c, m: vectors.nearest(c, HeldCodes(), 1, tiny_vector("cat").tobytes(), scope_of(c, ALICE, FILTER), 10),
         lambda c, m: vectors.cosines(c, 1, tiny_vector("cat").tobytes(), [m.seq]),
         lambda c, m: vectors.cosines_in_context(c, 1, tiny_vector("cat").tobytes(), {m.seq: m.seq}),
         lambda c, m: jobs.due(c, 1, 10),
         lambda c, m: jobs.of_memory(c, 1, m.seq),
         lambda c, m: jobs.states(c, 1, 10),
         lambda c, m: vectors.is_indexed(c, 1, m.seq),
-        lambda c, m: vectors.remove_vectors(c, m.seq),
+        lambda c, m: keywords.is_rare(c, "tea", scope_of(c, ALICE), 5),
         lambda c, m: jobs.record_failure(c, 1, "embed", m.seq, "x"),
         lambda c, m: vectors.find_space(c, "first"),
     ],

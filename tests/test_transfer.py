@@ -1,12 +1,10 @@
-"""Imports: which files may be read, which formats are known, what becomes of every item."""
+"""Imports: which files may be read, what becomes of every item."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +18,11 @@ from r3_lite import history, store, transfer
 from r3_lite.clock import ID_PATTERN
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters, R3Error
+from r3_lite.formats import records
 from r3_lite.store import Record
-from r3_lite.transfer import Tally, import_items, read_json_file
+from r3_lite.transfer import Tally, import_items, read_file
 
 ALICE, BOB = "alice", "bob"
-Read = Callable[..., list[Any]]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    """Write a file and read its items."""
-
-    def write_and_read(content: str | bytes, name: str = "memories.json") -> list[Any]:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return read_json_file(str(path), [tmp_path])
-
-    return write_and_read
 
 
 def run(database: Database, items: list[Any], user_id: str = ALICE, **more: Any) -> Tally:
@@ -52,91 +38,12 @@ def stored(database: Database, user_id: str = ALICE) -> list[Record]:
         return store.page(connection, user_id, 100_000, 0)[1]
 
 
-# Formats
-
-ITEMS = [{"memory": "one"}, {"content": "two"}, {"text": "three"}]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps(ITEMS),
-        json.dumps({"results": ITEMS}),
-        json.dumps({"memories": ITEMS, "page": 1}),
-        json.dumps({"results": [], "memories": ITEMS}),
-        "\n".join(json.dumps(item) for item in ITEMS),
-        "\r\n".join(json.dumps(item) for item in ITEMS) + "\r\n\r\n",
-        f"\n  {json.dumps(ITEMS, indent=2)}\n",
-    ],
-    ids=["array", "results", "memories", "both", "lines", "lines with CR", "pretty"],
-)
-def test_every_known_format_gives_its_items(read: Read, text: str) -> None:
-    assert read(text) == ITEMS
-
-
-def test_one_memory_is_a_list_of_one(read: Read) -> None:
-    assert read('{"memory": "one"}') == [{"memory": "one"}]
-
-
-def test_an_empty_file_and_an_empty_list_hold_nothing(read: Read) -> None:
-    assert read("") == []
-    assert read("[]") == []
-
-
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
-)
-@pytest.mark.parametrize("lines", [False, True])
-def test_every_unicode_encoding_is_read(read: Read, encoding: str, lines: bool) -> None:
-    items = [{"memory": "naïve 東京 😀"}, {"memory": "two"}]
-    text = "\n".join(json.dumps(item, ensure_ascii=False) for item in items) if lines else json.dumps(items)
-    assert read(text.encode(encoding)) == items
-
-
-def test_line_separators_of_unicode_inside_a_text_end_no_line(read: Read) -> None:
-    items = [{"memory": "a\u2028b\u2029c\x85d"}, {"memory": "two"}]
-    assert read("\n".join(json.dumps(item, ensure_ascii=False) for item in items)) == items
-
-
-@given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none() | st.lists(st.text())), max_size=4))
-def test_json_and_json_lines_of_any_items_are_read_back(tmp_path: Path, items: list[dict[str, Any]]) -> None:
-    path = tmp_path / "any.json"
-    lines = "\n".join(json.dumps(item) for item in items)
-    path.write_text(json.dumps(items))
-    assert read_json_file(str(path), [tmp_path]) == items
-    if len(items) > 1:
-        path.write_text(lines)
-        assert read_json_file(str(path), [tmp_path]) == items
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("CANARY no json", "line 1 is not JSON"),
-        ('{"memory": "a"}\n{"memory": "b"}\n{"memory": CANARY', "line 3 is not JSON"),
-        ('{"CANARY": 1}', "holds no list"),
-        ('"CANARY"', "holds no list"),
-        ("7", "holds no list"),
-        ('{"results": {"CANARY": []}}', "holds no list"),
-        (b"\xff\xfe\xff", "not UTF-8"),
-        (b"[\xc3\x28]", "not UTF-8"),
-        ("[" * 100_000, "nested too deeply"),
-        ("[\n" * 100_000, "nested too deeply"),
-        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested too deeply"),
-    ],
-)  # fmt: skip
-def test_a_file_of_no_known_format_is_refused_without_a_word_of_it(read: Read, content: str, reason: str) -> None:
-    with pytest.raises(ImportFailed, match=reason) as caught:
-        read(content)
-    assert "CANARY" not in caught.value.message
-
-
 # Which files
 
 
 def refusal(path: str, roots: list[Path]) -> str:
     with pytest.raises(R3Error) as caught:
-        read_json_file(path, roots)
+        read_file(path, roots)
     assert isinstance(caught.value, InvalidParameters | ImportFailed)
     return caught.value.message
 
@@ -200,7 +107,7 @@ def test_links_are_not_followed(root: Path) -> None:
 def test_a_link_to_an_allowed_folder_is_a_way_into_it(root: Path) -> None:
     (root / "good.json").write_text("[]")
     (root.parent / "shortcut").symlink_to(root)
-    assert read_json_file(f"{root.parent}/shortcut/good.json", [root]) == []
+    assert read_file(f"{root.parent}/shortcut/good.json", [root]) == []
 
 
 def test_a_pipe_does_not_block(root: Path) -> None:
@@ -253,7 +160,7 @@ def test_a_relative_path_is_taken_from_the_home_folder(
     (root / "x.json").write_text('["one"]')
     monkeypatch.setenv("HOME", str(root))
     monkeypatch.chdir(tmp_path)
-    assert read_json_file("x.json", [root]) == read_json_file("~/x.json", [root]) == ["one"]
+    assert read_file("x.json", [root]) == read_file("~/x.json", [root]) == ["one"]
 
 
 def test_an_absolute_path_needs_no_home_folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +170,7 @@ def test_an_absolute_path_needs_no_home_folder(root: Path, monkeypatch: pytest.M
         raise RuntimeError
 
     monkeypatch.setattr(Path, "home", homeless)
-    assert read_json_file(f"{root}/x.json", [root]) == ["one"]
+    assert read_file(f"{root}/x.json", [root]) == ["one"]
     assert "cannot be read" in refusal("x.json", [root])
 
 
@@ -278,7 +185,7 @@ def test_what_an_item_brings_is_kept(database: Database) -> None:
     assert run(database, [item]).imported == 1
     (record,) = stored(database)
     assert (record.id, record.user_id, record.content) == ("5f1c-foreign.id:7", ALICE, "  one ")
-    assert (record.metadata, record.priority) == ({"a": [1], "user_id": "x"}, "low")
+    assert (record.metadata, record.priority) == ({"a": [1], "user_id": "x", "categories": ["c"]}, "low")
     assert record.created_at == "2023-05-08T20:56:00.000000Z"
     assert record.updated_at == "2023-11-14T22:13:20.000000Z"
     assert stored(database, BOB) == []
@@ -346,8 +253,8 @@ def test_an_item_that_cannot_be_stored_is_told_and_stops_no_other(database: Data
 
 
 @pytest.mark.parametrize("number", ["1" * 5_000, "-" + "9" * 5_000, "NaN", "Infinity", "1e999"])
-def test_a_number_that_cannot_be_held_fails_its_item_alone(database: Database, read: Read, number: str) -> None:
-    items = read(f'[{{"memory": "one", "metadata": {{"n": {number}}}}}, {{"memory": "two"}}]')
+def test_a_number_that_cannot_be_held_fails_its_item_alone(database: Database, number: str) -> None:
+    items = records(f'[{{"memory": "one", "metadata": {{"n": {number}}}}}, {{"memory": "two"}}]'.encode())
     tally = run(database, items)
     assert (tally.imported, tally.failed) == (1, 1)
 
@@ -405,14 +312,59 @@ def test_an_id_of_another_user_is_replaced_and_his_memory_left_alone(database: D
     assert run(database, [{"id": "a", "memory": "his"}], BOB).duplicates == 1
 
 
-def test_a_deleted_memory_can_be_imported_again_under_its_id(database: Database) -> None:
-    run(database, [{"id": "a", "memory": "one"}])
+def test_what_was_deleted_here_stays_deleted_unless_it_shall_be_revived(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one"}, "two"])
     with database.write() as connection:
         store.delete(connection, ALICE, "a")
-    assert run(database, [{"id": "a", "memory": "one"}]).imported == 1
+    again = run(database, [{"id": "a", "memory": "one"}, "two"])
+    assert (again.imported, again.duplicates, again.skipped, again.deleted) == (0, 1, 1, 1)
+    assert again.errors == [(0, "it was deleted here; r3-lite import --revive brings it back")]
+    assert [record.content for record in stored(database)] == ["two"]
+    assert run(database, [{"id": "a", "memory": "one"}], revive=True).imported == 1
     with database.read() as connection:
         actions = [v.action for v in history.versions(connection, ALICE, "a", 9)[1]]
-    assert actions == ["created", "deleted", "created"]
+    assert actions == ["created", "deleted", "restored"]
+
+
+def test_reviving_changes_nothing_for_what_is_there(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one"}])
+    assert run(database, [{"id": "a", "memory": "one"}, {"id": "b", "memory": "two"}], revive=True).duplicates == 1
+
+
+def test_a_rerun_that_keeps_copies_changes_nothing_either(database: Database) -> None:
+    items = ["same", "same", {"memory": "same", "metadata": {"k": 1}}, {"memory": "same", "created_at": "2024-01-01"}]
+    assert run(database, items, skip_duplicates=False).imported == 4
+    assert run(database, items, skip_duplicates=False).duplicates == 4
+    assert run(database, [*items, "same"], skip_duplicates=False, batch_size=2).imported == 1
+
+
+def test_copies_of_a_strangers_memory_are_not_made_at_every_rerun(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one"}])
+    for imported in (1, 0):
+        assert run(database, [{"id": "a", "memory": "one"}], BOB, skip_duplicates=False).imported == imported
+
+
+def test_items_that_name_another_user_are_counted(database: Database) -> None:
+    items = [{"memory": "one", "user_id": BOB}, {"memory": "two", "user_id": ALICE}, {"memory": "three"}, "four"]
+    assert run(database, items).strangers == 1
+    assert len(stored(database)) == 4
+
+
+def test_a_stopped_import_keeps_what_is_in_and_counts_the_rest(database: Database) -> None:
+    asked = iter([False, False, True])
+    items = [*(f"fact {n}" for n in range(25)), "", 7]
+    tally = run(database, items, batch_size=10, stopped=lambda: next(asked))
+    assert (tally.imported, tally.unreached, tally.skipped, tally.empty, tally.failed) == (20, 5, 5, 1, 1)
+    assert len(stored(database)) == 20
+    assert run(database, items).imported == 5
+
+
+def test_a_stopped_import_and_its_rerun_are_one_session(database: Database) -> None:
+    asked = iter([False, True])
+    items = [f"fact {n}" for n in range(20)]
+    run(database, items, batch_size=10, stopped=lambda: next(asked))
+    run(database, items)
+    assert len({record.session for record in stored(database)}) == 1
 
 
 @pytest.mark.parametrize("value", ["", " a", "a b", "../x", "a\n", "a" * 129, 7, None, ["a"], "ä"])
@@ -479,7 +431,10 @@ import sys
 from pathlib import Path
 from r3_lite import transfer
 from r3_lite.db import Database
-items = [{"id": f"id-{n}", "memory": f"fact number {n}"} for n in range(3000)]
+items = [
+    {"id": f"id-{n}" if n % 3 else None, "memory": f"fact {n}", "metadata": {"n": n}, "created_at": 1700000000 + n}
+    for n in range(3000)
+]
 settings = dict(user_id="alice", priority="high", skip_duplicates=True, batch_size=10)
 print("ready", flush=True)
 tally = transfer.import_items(Database(Path(sys.argv[1]), synchronous="normal"), items, **settings)
@@ -487,23 +442,41 @@ print(tally.imported, tally.duplicates, tally.total)
 """
 
 
-def test_an_import_that_was_killed_can_be_run_again(db_path: Path) -> None:
-    command = [sys.executable, "-c", IMPORT, str(db_path)]
+def all_but_new_ids(path: Path) -> tuple[list[Any], list[Any]]:
+    """Everything in a file, ids left out that the import made itself: the memories, and the lengths of histories."""
+    database = Database(path)
+    with database.read() as connection:
+        memories = connection.execute(
+            """SELECT iif(id LIKE 'id-%', id, ''), user_id, content, metadata, priority, hash, copy, created_at,
+                      updated_at, session FROM memories ORDER BY content"""
+        ).fetchall()
+        histories = connection.execute("SELECT content, count(*) FROM history GROUP BY content ORDER BY 1").fetchall()
+    database.close()
+    return memories, histories
+
+
+def test_an_import_that_was_killed_and_run_again_comes_to_the_same(db_path: Path, tmp_path: Path) -> None:
+    def command(path: Path) -> list[str]:
+        return [sys.executable, "-c", IMPORT, str(path)]
+
     reached = []
     for pause in (0.05, 0.2, 0.4):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        process = subprocess.Popen(command(db_path), stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         reached.append(len(stored(Database(db_path))))
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    ended = subprocess.run(command(db_path), capture_output=True, text=True, check=True)
     assert ended.stdout.split()[-3:] == [str(3000 - reached[-1]), str(reached[-1]), "3000"]
     assert reached == sorted(reached)
-    database = Database(db_path)
-    assert sorted(int(r.content.split()[-1]) for r in stored(database)) == list(range(3000))
-    with database.write() as connection:
+    assert reached[0] < 3000
+    whole = tmp_path / "whole.db"
+    subprocess.run(command(whole), capture_output=True, check=True)
+    assert all_but_new_ids(db_path) == all_but_new_ids(whole)
+    assert all(count == 1 for _, count in all_but_new_ids(db_path)[1])
+    with Database(db_path).write() as connection:
         assert store.keyword_index_sound(connection)
 
 

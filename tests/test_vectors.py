@@ -12,11 +12,13 @@ from conftest import DIMENSION, tiny_vector
 from numpy.typing import NDArray
 
 from r3_lite import jobs, store, vectors
+from r3_lite.codes import HeldCodes
 from r3_lite.db import Database
 from r3_lite.errors import StorageError
-from r3_lite.filters import Clause, compile_filter
+from r3_lite.filters import EVERYTHING, Clause, compile_filter
 from r3_lite.jobs import Job
-from r3_lite.store import EVERYTHING, NewMemory
+from r3_lite.scope import scope_of
+from r3_lite.store import NewMemory
 
 Matrix = NDArray[np.float32]
 ALICE, BOB = "alice", "bob"
@@ -62,7 +64,8 @@ def near(connection: apsw.Connection, space: int, query: str, user_id: str = ALI
 def nearest(
     connection: apsw.Connection, space: int, query: Matrix, user_id: str, where: Clause, limit: int
 ) -> dict[int, float]:
-    found = vectors.nearest(connection, space, query.tobytes(), user_id, where, limit)
+    scope = scope_of(connection, user_id, where)
+    found = vectors.nearest(connection, HeldCodes(), space, query.tobytes(), scope, limit)
     return dict(found[:limit])
 
 
@@ -318,7 +321,6 @@ def test_a_dropped_space_leaves_nothing(connection: apsw.Connection, space: int)
     vectors.drop_space(connection, space)
     for table in ("spaces", "chunks", "jobs WHERE kind = 'embed'"):
         assert connection.execute(f"SELECT count(*) FROM {table}").get == 0
-    assert not vectors.has_bits(connection, space)
     assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'bits%'").get == 0
 
 
@@ -397,8 +399,8 @@ def test_deleting_memories_deletes_their_vectors_and_jobs(connection: apsw.Conne
     store.delete(connection, ALICE, ids[5])
     assert connection.execute("SELECT count(*) FROM chunks").get == 3
     store.delete_all(connection, ALICE)
-    counts = [connection.execute(f"SELECT count(*) FROM {t}").get for t in ("chunks", f"bits_{space}", "jobs")]
-    assert counts == [0, 0, 2]
+    counts = [connection.execute(f"SELECT count(*) FROM {t}").get for t in ("chunks", "jobs")]
+    assert counts == [0, 2]
 
 
 def test_a_memory_deleted_by_a_program_without_foreign_keys_leaves_no_vector_in_answers(
@@ -409,9 +411,8 @@ def test_a_memory_deleted_by_a_program_without_foreign_keys_leaves_no_vector_in_
     connection.execute("COMMIT; PRAGMA foreign_keys = OFF; BEGIN IMMEDIATE")
     connection.execute("DELETE FROM memories WHERE seq = ?", (gone,))
     assert list(near(connection, space, "cat")) == [kept]
-    assert vectors.out_of_step(connection, space) == 1
-    assert vectors.heal(connection, space) == 1
     assert vectors.out_of_step(connection, space) == 0
+    assert connection.execute("SELECT count(*) FROM chunks").get == 1
 
 
 def test_space_of_deleted_vectors_is_given_back(database: Database) -> None:
@@ -438,27 +439,11 @@ def test_space_of_deleted_vectors_is_given_back(database: Database) -> None:
 def broken(connection: apsw.Connection, space: int, how: str) -> int:
     """Break derived data by SQL in one way; return how many memories are without a vector after it."""
     match how:
-        case "vectors deleted":
-            connection.execute("DELETE FROM chunks WHERE id <= 3")
-            return 3
-        case "texts changed":
-            connection.execute("UPDATE memories SET content = 'tea', hash = seq WHERE seq <= 3")
-            return 3
         case "vectors deleted without a trace":
             trigger = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'chunk_deleted'").get
             connection.execute("DROP TRIGGER chunk_deleted; DELETE FROM chunks WHERE id <= 3")
             connection.execute(trigger)
             return 3
-        case "bits deleted":
-            connection.execute(f"DELETE FROM bits_{space} WHERE id <= 3")
-            return 0
-        case "bits left over":
-            connection.execute(f"INSERT INTO bits_{space} VALUES (999, vec_quantize_binary(vec_f32(?)), ?)", (
-                tiny_vector("cat").tobytes(), ALICE))  # fmt: skip
-            return 0
-        case "bit table dropped":
-            connection.execute(f"DROP TABLE bits_{space}")
-            return 0
         case _:
             connection.execute("DELETE FROM jobs")
             return 1
@@ -467,12 +452,7 @@ def broken(connection: apsw.Connection, space: int, how: str) -> int:
 @pytest.mark.parametrize(
     "how",
     [
-        "vectors deleted",
-        "texts changed",
         "vectors deleted without a trace",
-        "bits deleted",
-        "bits left over",
-        "bit table dropped",
         "jobs deleted",
     ],
 )
@@ -492,7 +472,7 @@ def test_derived_data_that_was_broken_is_noticed_and_mended(connection: apsw.Con
     assert vectors.without_vector(connection, space) == 0
     found = near(connection, space, "cat")
     assert set(found) == set(seqs)
-    if how not in ("texts changed", "jobs deleted"):
+    if how != "jobs deleted":
         assert found == pytest.approx(expected, abs=1e-6)
 
 
@@ -514,13 +494,11 @@ def test_without_the_extension_texts_can_be_changed_and_deleted(database: Databa
     assert database.path is not None
     plain = Database(database.path, extension=str(tmp_path / "missing"))
     with plain.write() as connection:
-        assert not vectors.has_bits(connection, space)
         store.update(connection, ALICE, records[first].id, content="tea")
         store.delete(connection, ALICE, records[second].id)
     with database.write() as connection:
         assert near(connection, space, "cat") == {}
-        assert vectors.out_of_step(connection, space) == 2
-        vectors.heal(connection, space)
+        assert vectors.out_of_step(connection, space) == 0
         embed(connection, space)
         assert near(connection, space, "tea") == pytest.approx({first: 1})
         assert vectors.out_of_step(connection, space) == 0

@@ -1,0 +1,168 @@
+"""What a file of memories may look like: bytes to records, and one record to a checked item. Pure.
+
+Known are a JSON array, an object with `results` or `memories` (Mem0, r3), JSON Lines, and the graph file of the MCP
+project's memory server, each in any Unicode encoding with or without a byte order mark.
+"""
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from r3_lite.clock import ID_PATTERN, parse_time, to_text
+from r3_lite.errors import ImportFailed, InvalidParameters
+from r3_lite.graph_file import GRAPH_KINDS, is_graph, memories_of
+from r3_lite.limits import check_content, check_metadata
+
+_TEXT_KEYS = ("memory", "content", "text")
+_LIST_KEYS = ("results", "memories")
+# What Mem0 keeps beside the metadata and a memory would be poorer without; `run_id` is its session.
+_BESIDE = ("agent_id", "app_id", "run_id", "session_id", "actor_id", "role", "categories", "expiration_date")
+_PRIORITIES = {"critical": "critical", "high": "high", "medium": "medium", "normal": "medium", "low": "low"}
+# An id of another program is kept when it cannot be mistaken for text.
+_FOREIGN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One memory as a file brings it, checked against all limits. What the file does not say is None."""
+
+    content: str
+    metadata: dict[str, Any]
+    priority: str | None
+    id: str | None
+    created_at: str | None
+    updated_at: str | None
+    user_id: str | None
+
+
+def records(data: bytes) -> list[Any]:
+    """Return the records of a file, in order; a graph file as the memories that it holds.
+
+    They are not looked at yet: see `item_of`. Raises ImportFailed where the file is of no known format; its message
+    holds nothing of the file.
+    """
+    text = _decode(data)
+    try:
+        document = _loads(text)
+    except ValueError:
+        found = list(_json_lines(text))
+    else:
+        found = _records_of(document)
+    return list(memories_of(found)) if any(map(is_graph, found)) else found
+
+
+def loads(text: str | bytes) -> Any:
+    """Return what a JSON text says; numbers too long for Python are infinite. ValueError, RecursionError: no such."""
+    return json.loads(text, parse_int=_integer)
+
+
+def item_of(record: Any) -> Item | None:
+    """Return the memory of a record, a text or an object with one, or None where the text is blank.
+
+    Raises InvalidParameters that says what is wrong with it, without a word of it.
+    """
+    if isinstance(record, str):
+        record = {"content": record}
+    if not isinstance(record, dict):
+        raise InvalidParameters("not an object with memory, content or text")
+    given = [record[key] for key in _TEXT_KEYS if record.get(key) is not None]
+    content = next((text for text in given if text != ""), given[0] if given else None)
+    if content is None:
+        broken = record.get("type") in GRAPH_KINDS
+        raise InvalidParameters("is no whole entity or relation" if broken else "has no memory, content or text")
+    if not isinstance(content, str):
+        raise InvalidParameters("its text is not a string")
+    if not content.strip():
+        return None
+    created_at = _time(record, "created_at", "createdAt")
+    user_id = record.get("user_id")
+    return Item(
+        content=check_content(content),
+        metadata=check_metadata(_metadata(record)),
+        priority=_PRIORITIES.get(str(record.get("priority")).strip().lower()),
+        id=_id(record.get("id")),
+        created_at=created_at,
+        updated_at=_time(record, "updated_at", "updatedAt") or created_at,
+        user_id=user_id if isinstance(user_id, str) and user_id else None,
+    )
+
+
+def _metadata(record: dict[str, Any]) -> dict[str, Any]:
+    metadata = {} if record.get("metadata") is None else record["metadata"]
+    if not isinstance(metadata, dict):
+        raise InvalidParameters("its metadata is not an object")
+    beside = {key: record[key] for key in _BESIDE if record.get(key) not in (None, "", [])}
+    return {**beside, **metadata}
+
+
+def _time(record: dict[str, Any], *keys: str) -> str | None:
+    value = next((record[key] for key in keys if record.get(key) not in (None, "")), None)
+    if value is None:
+        return None
+    moment = parse_time(value)
+    if moment is None:
+        raise InvalidParameters(f"its {keys[0]} is not an ISO 8601 time")
+    return to_text(moment)
+
+
+def _id(value: Any) -> str | None:
+    if isinstance(value, str) and (ID_PATTERN.fullmatch(value) or _FOREIGN_ID.fullmatch(value)):
+        return value
+    return None
+
+
+def _records_of(document: Any) -> list[Any]:
+    if isinstance(document, list):
+        return document
+    if isinstance(document, dict):
+        lists = [document[key] for key in _LIST_KEYS if isinstance(document.get(key), list)]
+        if lists:
+            return list(itertools.chain(*lists))
+        if isinstance(document.get("entities"), list) and isinstance(document.get("relations", []), list):
+            return [
+                {"type": kind, **one} if isinstance(one, dict) else one
+                for kind, name in (("entity", "entities"), ("relation", "relations"))
+                for one in document.get(name, [])
+            ]
+        if is_graph(document) or any(key in document for key in _TEXT_KEYS):
+            return [document]
+    raise ImportFailed("The file holds no list of memories: expected an array, or an object with results or memories.")
+
+
+def _loads(text: str) -> Any:
+    try:
+        return loads(text)
+    except RecursionError:
+        raise ImportFailed("The file is nested too deeply for a list of memories. Nothing was imported.") from None
+
+
+def _integer(digits: str) -> float:
+    # Python refuses to read numbers of thousands of digits; infinity is refused later, with its item alone.
+    try:
+        return int(digits)
+    except ValueError:
+        return math.inf
+
+
+def _json_lines(text: str) -> Iterator[Any]:
+    # Not splitlines(): JSON may hold line separators of Unicode as they are.
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield _loads(line)
+            except ValueError:
+                raise ImportFailed(
+                    f"The file is neither JSON nor JSON Lines (line {number} is not JSON). Nothing was imported."
+                ) from None
+
+
+def _decode(data: bytes) -> str:
+    try:
+        # By the byte order mark or, without one, by where the zero bytes of the first characters are.
+        return data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError:
+        raise ImportFailed("The file is not UTF-8, UTF-16 or UTF-32 text. Nothing was imported.") from None
