@@ -20,7 +20,7 @@ from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
 BENCHMARKS = (
-    *("startup", "listing", "embedding", "retrieval", "latency", "caching"),
+    *("startup", "listing", "embedding", "retrieval", "plain_notes", "latency", "caching"),
     *("durability", "coherence", "scale", "graph", "importing", "roundtrip", "duplicates"),
 )
 STARTUP_RATIO = 1.10

@@ -7,6 +7,7 @@ change something say so. The keyword index, the counts, the generations and the 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import apsw
@@ -166,6 +167,33 @@ def neighbours(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, tu
                     WHERE a.user_id = m.user_id AND a.session = m.session AND a.seq > m.seq)
             FROM memories AS m WHERE seq IN ({marks}) AND session IS NOT NULL""",
         wanted,
+    )
+    return {seq: (before, after) for seq, before, after in rows}
+
+
+def neighbours_in_time(
+    connection: apsw.Connection, seqs: Iterable[int], gap: timedelta
+) -> dict[int, tuple[int | None, int | None]]:
+    """Return the memories stored before and after each one in its session or, without one, by the user, by seq.
+
+    Only those that have an author and are at most `gap` apart in time.
+    """
+    wanted, seconds = list(seqs), gap.total_seconds()
+    marks = ",".join("?" * len(wanted))
+    rows: Iterable[Any] = connection.execute(
+        f"""SELECT m.seq, before.seq, after.seq FROM memories AS m
+            LEFT JOIN memories AS before
+                ON before.seq = (SELECT max(b.seq) FROM memories AS b
+                                 WHERE b.user_id = m.user_id AND b.session IS m.session AND b.seq < m.seq)
+                AND before.author IS NOT NULL
+                AND round(abs(julianday(m.created_at) - julianday(before.created_at)) * 86400) <= ?
+            LEFT JOIN memories AS after
+                ON after.seq = (SELECT min(a.seq) FROM memories AS a
+                                WHERE a.user_id = m.user_id AND a.session IS m.session AND a.seq > m.seq)
+                AND after.author IS NOT NULL
+                AND round(abs(julianday(after.created_at) - julianday(m.created_at)) * 86400) <= ?
+            WHERE m.seq IN ({marks})""",
+        (seconds, seconds, *wanted),
     )
     return {seq: (before, after) for seq, before, after in rows}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r3_lite import formats, history, store
+from r3_lite import formats, history, store, talks
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters
 from r3_lite.formats import Item
@@ -87,7 +87,7 @@ def import_items(
     valid = _validated(records, user_id, tally)
     # The same items are the same session, also where an import that was broken off is run again.
     content = hashlib.sha256("\0".join(item.content for _, item in valid).encode())
-    batch = f"import:{content.hexdigest()[:16]}"
+    batch = f"{talks.BATCH}{content.hexdigest()[:16]}"
     occurrences: Counter[tuple[str, str]] = Counter()
     for start in range(0, len(valid), batch_size):
         if stopped():

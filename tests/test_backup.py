@@ -220,9 +220,7 @@ def test_every_table_is_as_in_the_backup(make_engine: MakeEngine, tmp_path: Path
 
     def state() -> dict[str, Any]:
         with engine.database.read() as connection:
-            tables = (
-                "memories history entities mentions edges extractions vocabulary jobs attributes telling_words".split()
-            )
+            tables = "memories history entities mentions edges extractions vocabulary jobs attributes telling_words"
             whole: dict[str, Any] = {t: connection.execute(f"SELECT * FROM {t}").fetchall() for t in tables.split()}
             whole["chunks"] = connection.execute(
                 "SELECT memory, space, user_id, code, embedding FROM chunks ORDER BY id"
