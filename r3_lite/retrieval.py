@@ -6,7 +6,7 @@ from math import log
 
 import apsw
 
-from r3_lite import graph, keywords, search, store, talks, vectors, wordforms
+from r3_lite import accesses, graph, keywords, search, store, talks, vectors, wordforms
 from r3_lite.codes import HeldCodes
 from r3_lite.coverage import EXCERPT
 from r3_lite.errors import StorageError
@@ -22,8 +22,8 @@ from r3_lite.text import has_forms
 FREQUENT = 5
 # What a memory earns by another form of a word, as a share of what the word itself would earn it at least.
 OTHER_FORM = 0.5
-
-
+# Where people are named so many times the size of a pool are looked at, for the memories that those wrote.
+_SEARCHED_FOR_AUTHORS = 8
 _ALONE = (None, None)
 
 
@@ -62,7 +62,8 @@ def gather(
             broken_words = "The keyword index cannot be read: this answer comes from meaning alone."
     if vector is not None and space is not None:
         try:
-            near = vectors.nearest(connection, codes or HeldCodes(), space, vector, scope, 2 * size)
+            places = (_SEARCHED_FOR_AUTHORS if query.authors else 2) * size
+            near = vectors.nearest(connection, codes or HeldCodes(), space, vector, scope, places)
             seqs = [seq for seq, _ in near]
             written_by = {name: store.written_by(connection, name, seqs) for name in query.authors}
             cosines = search.pool(near, written_by, size)
@@ -86,7 +87,9 @@ def gather(
         previous = {seq: before for seq, (before, _) in around.items() if before is not None}
         context = vectors.cosines_in_context(connection, space, vector, previous)
     entities = shared_entities(connection, user_id, query, records.keys())
-    return Gathered(Candidates(records, cosines, bm25, context, around, entities), broken_words or broken_vectors)
+    used = accesses.counts(connection, records)
+    found = Candidates(records, cosines, bm25, context, around, entities, used)
+    return Gathered(found, broken_words or broken_vectors)
 
 
 def _neighbours(connection: apsw.Connection, records: Collection[Record]) -> dict[int, tuple[int | None, int | None]]:
