@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from r3_lite.engine import Found
+from r3_lite.answer import Found
 from r3_lite.models import (
     AddResult,
     CacheReport,
