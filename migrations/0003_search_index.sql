@@ -114,12 +114,14 @@ CREATE TRIGGER attributes_deleted BEFORE DELETE ON memories WHEN old.metadata <>
         SELECT user_id, key, value, memory FROM attribute_values WHERE memory = old.seq);
 END;
 
-CREATE TRIGGER attributes_outdated BEFORE UPDATE OF metadata ON memories WHEN old.metadata IS NOT new.metadata BEGIN
+CREATE TRIGGER attributes_outdated BEFORE UPDATE OF metadata, user_id ON memories
+WHEN old.metadata IS NOT new.metadata OR old.user_id IS NOT new.user_id BEGIN
     DELETE FROM attributes WHERE (user_id, key, value, memory) IN (
         SELECT user_id, key, value, memory FROM attribute_values WHERE memory = old.seq);
 END;
 
-CREATE TRIGGER attributes_updated AFTER UPDATE OF metadata ON memories WHEN old.metadata IS NOT new.metadata BEGIN
+CREATE TRIGGER attributes_updated AFTER UPDATE OF metadata, user_id ON memories
+WHEN old.metadata IS NOT new.metadata OR old.user_id IS NOT new.user_id BEGIN
     INSERT OR IGNORE INTO attributes (user_id, key, value, memory)
         SELECT user_id, key, value, memory FROM attribute_values WHERE memory = new.seq;
 END;
@@ -139,6 +141,21 @@ END;
 
 CREATE TRIGGER telling_words_outdated AFTER UPDATE OF content ON memories WHEN old.content IS NOT new.content BEGIN
     DELETE FROM telling_words WHERE memory = new.seq;
+END;
+
+-- We never move a memory to another user; should another program do so, nothing of it stays with the former one.
+CREATE TRIGGER memory_moved AFTER UPDATE OF user_id ON memories WHEN old.user_id IS NOT new.user_id BEGIN
+    UPDATE users SET memories = memories - 1, generation = generation + 1, graph = graph + 1
+        WHERE user_id = old.user_id;
+    INSERT INTO users (user_id, memories, generation, graph) VALUES (new.user_id, 1, 1, 1)
+        ON CONFLICT DO UPDATE SET memories = memories + 1, generation = generation + 1, graph = graph + 1;
+    DELETE FROM chunks WHERE memory = new.seq;
+    DELETE FROM telling_words WHERE memory = new.seq;
+    DELETE FROM edges WHERE memory = new.seq;
+    DELETE FROM mentions WHERE memory = new.seq;
+    DELETE FROM extractions WHERE memory = new.seq;
+    INSERT INTO jobs (space, kind, memory, created_at) VALUES (0, 'extract', new.seq, new.updated_at)
+        ON CONFLICT DO NOTHING;
 END;
 
 CREATE INDEX memories_priority ON memories (user_id, priority);

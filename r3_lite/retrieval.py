@@ -1,6 +1,6 @@
 """From a query to candidates: what the keyword index, the vectors and the sessions of a user offer. Reads only."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import log
 
@@ -72,13 +72,13 @@ def gather(
             vector = None
     if broken_words and vector is None:
         raise StorageError("Neither the keyword index nor the vectors can be read. Run health_check; restore a backup.")
-    records = store.fetch(connection, {*bm25, *cosines}, excerpt=EXCERPT)
+    records = _of_user(user_id, store.fetch(connection, {*bm25, *cosines}, excerpt=EXCERPT))
     around = _neighbours(connection, records.values())
     if where == EVERYTHING:
         # The turn after one that is near may be the answer, however it is worded.
         nearest = sorted(cosines, key=lambda seq: -cosines[seq])[: size // 2]
         following = {after: seq for seq in nearest if (after := around.get(seq, _ALONE)[1]) is not None}
-        more = store.fetch(connection, following.keys() - records.keys(), excerpt=EXCERPT)
+        more = _of_user(user_id, store.fetch(connection, following.keys() - records.keys(), excerpt=EXCERPT))
         records |= more
         around |= {seq: (following[seq], None) for seq in more}
     context: dict[int, float] = {}
@@ -90,6 +90,11 @@ def gather(
     used = accesses.counts(connection, records)
     found = Candidates(records, cosines, bm25, context, around, entities, used)
     return Gathered(found, broken_words or broken_vectors)
+
+
+def _of_user(user_id: str, records: Mapping[int, Record]) -> dict[int, Record]:
+    """Return the records of the user: whatever the indexes say, nobody is shown another's memory."""
+    return {seq: record for seq, record in records.items() if record.user_id == user_id}
 
 
 def _neighbours(connection: apsw.Connection, records: Collection[Record]) -> dict[int, tuple[int | None, int | None]]:

@@ -422,9 +422,8 @@ def test_shared_entities_of_memories_are_told_by_spelling(office: apsw.Connectio
         lambda c: graph.find(c, ALICE, "acme corp"),
         lambda c: graph.named_in(c, ALICE, ["acme corp"]),
         lambda c: graph.mentioned_by(c, [1], [1]),
-        lambda c: store.delete_all(c, ALICE),
     ],
-    ids=range(5),
+    ids=range(4),
 )
 def test_no_call_reads_all_mentions_or_edges(
     office: apsw.Connection, call: Callable[[apsw.Connection], object]

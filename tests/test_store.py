@@ -679,6 +679,10 @@ def assert_sound(connection: apsw.Connection) -> None:
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
+def contents_where(connection: apsw.Connection, wanted: dict[str, Any], user_id: str) -> list[str]:
+    return [record.content for record in store.page(connection, user_id, 100, 0, compile_filter(wanted))[1]]
+
+
 def embed_some(connection: apsw.Connection, space: int, limit: int) -> None:
     owed = [job for job in jobs.due(connection, space, limit) if job.embed]
     parts = {job: [tiny_vector(part).tobytes() for part in job.content.split("\n\n")] for job in owed}
@@ -755,6 +759,58 @@ def test_the_check_of_the_keyword_index_changes_nothing(database: Database, db_p
     assert (db_path.read_bytes(), log.read_bytes()) == before
 
 
+@pytest.mark.parametrize("mine", [3, 30], ids=["few", "most"])
+def test_removing_all_of_a_user_leaves_the_others_as_they_were(database: Database, mine: int) -> None:
+    with database.write() as connection:
+        vectors.open_space(connection, "first", DIMENSION, "first")
+        for n in range(12):
+            add(connection, f"bob drinks tea number {n}", BOB, metadata={"n": n})
+        for n in range(mine):
+            add(connection, f"alice drinks tea number {n}", ALICE, metadata={"n": n})
+        embed_some(connection, 1, 100)
+        before = hits(connection, "tea", BOB)
+        assert store.delete_all(connection, ALICE) == mine
+        assert_sound(connection)
+        assert (hits(connection, "tea", ALICE), hits(connection, "tea", BOB)) == ([], before)
+        assert contents_where(connection, {"n": 3}, BOB) == ["bob drinks tea number 3"]
+        assert len(find_similar(connection, BOB, "bob drinks tea number 99")) == 5
+        add(connection, "alice drinks tea again", ALICE)
+        assert hits(connection, "tea", ALICE) == ["alice drinks tea again"]
+        assert_sound(connection)
+
+
+def test_a_memory_that_another_program_moves_to_another_user_is_theirs_alone(database: Database) -> None:
+    with database.write() as connection:
+        vectors.open_space(connection, "first", DIMENSION, "first")
+        moved, kept = (
+            add(connection, text, ALICE, metadata={"k": "v"}) for text in ("the cat sleeps", "the dog barks")
+        )
+        embed_some(connection, 1, 100)
+        connection.execute("UPDATE memories SET user_id = ? WHERE id = ?", (BOB, moved))
+        embed_some(connection, 1, 100)
+        assert_sound(connection)
+        assert (hits(connection, "cat", ALICE), hits(connection, "cat", BOB)) == ([], ["the cat sleeps"])
+        assert contents_where(connection, {"k": "v"}, BOB) == ["the cat sleeps"]
+        for user, own in ((ALICE, kept), (BOB, moved)):
+            near = vectors.nearest(
+                connection, HeldCodes(), 1, tiny_vector("cat").tobytes(), scope_of(connection, user), 9
+            )
+            assert [record.id for record in store.fetch(connection, [seq for seq, _ in near]).values()] == [own]
+
+
+def test_what_a_replacement_by_another_program_leaves_behind_is_mended(connection: apsw.Connection) -> None:
+    memory_id = add(connection, "old text", metadata={"old": 1})
+    connection.execute(
+        """REPLACE INTO memories (id, user_id, content, metadata, hash, created_at, updated_at)
+           VALUES (?, ?, 'new text', '{"new": 1}', 'h', '2026', '2026')""",
+        (memory_id, ALICE),
+    )
+    store.rebuild_keyword_index(connection)
+    assert store.count(connection, ALICE) == 1
+    assert contents_where(connection, {"old": 1}, ALICE) == []
+    assert contents_where(connection, {"new": 1}, ALICE) == hits(connection, "text", ALICE) == ["new text"]
+
+
 # Cost
 
 
@@ -781,7 +837,6 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: turns.neighbours_in_time(c, [m.seq], timedelta(minutes=30)),
         lambda c, m: store.count(c, ALICE),
         lambda c, m: store.generation(c, ALICE),
-        lambda c, m: store.delete_all(c, ALICE),
         lambda c, m: vectors.nearest(c, HeldCodes(), 1, tiny_vector("cat").tobytes(), scope_of(c, ALICE), 10),
         lambda c, m: vectors.nearest(c, HeldCodes(), 1, tiny_vector("cat").tobytes(), scope_of(c, ALICE, FILTER), 10),
         lambda c, m: vectors.cosines(c, 1, tiny_vector("cat").tobytes(), [m.seq]),
@@ -794,7 +849,7 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: jobs.record_failure(c, 1, "embed", m.seq, "x"),
         lambda c, m: vectors.find_space(c, "first"),
     ],
-    ids=range(29),
+    ids=range(28),
 )
 def test_no_call_reads_a_whole_table(
     connection: apsw.Connection, call: Callable[[apsw.Connection, Record], object]
