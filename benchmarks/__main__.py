@@ -20,8 +20,8 @@ from benchmarks.bars import Bar, at_most, print_bars
 from benchmarks.server import ROOT
 
 BENCHMARKS = (
-    *("startup", "listing", "embedding", "retrieval", "latency", "caching"),
-    *("durability", "coherence", "scale", "graph", "importing", "duplicates"),
+    *("startup", "listing", "embedding", "retrieval", "plain_notes", "latency", "caching"),
+    *("durability", "coherence", "scale", "graph", "importing", "roundtrip", "duplicates"),
 )
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"

@@ -15,6 +15,7 @@ from r3_lite.arguments import OMITTED, MemoryId, Metadata, MetadataFilter, UserI
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters
 from r3_lite.serving import INSTRUCTIONS, current_engine, mcp, tool
+from r3_lite.text import query_terms
 
 __all__ = ["INSTRUCTIONS", "graph_tools", "mcp", "upkeep_tools"]
 
@@ -136,7 +137,7 @@ def search_memory(
         )
         for hit in found.ranking.hits
     ]
-    results, truncated = render.fit(hits)
+    results, truncated = render.fit(hits, query_terms(query))
     return models.SearchResult(
         results=results,
         source="storage",
@@ -219,10 +220,10 @@ def get_memory_history(
     engine: Engine = Depends(current_engine),
 ) -> models.HistoryResult:
     """Show how a memory came to be what it is: every version with its text, metadata and time. Works for deleted
-    memories too. Use it when the user asks what was known before. Changes nothing."""
+    memories too. Use it when the user asks what was known before, or wants it back. Changes nothing."""
     total, versions = engine.history(user_id, memory_id, min(limit, 500))
     entries, cut = render.fit_versions([models.HistoryEntry.of(version) for version in versions])
-    return models.HistoryResult(history=entries, message=render.history_message(total, len(entries), cut, limit))
+    return models.HistoryResult(history=entries, message=render.history_message(memory_id, total, entries, cut, limit))
 
 
 def _text_to_remember(content: str | None, messages: list[arguments.Message] | None) -> str:

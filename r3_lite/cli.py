@@ -1,6 +1,7 @@
 """The r3-lite command: what it understands, and which module does it. Nothing heavy is imported before it is needed."""
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -31,6 +32,7 @@ To serve in this terminal all the same: r3-lite serve"""
 
 # Names of the clients in `clients.py`, which is imported only when one is asked for.
 CLIENT_NAMES = ("claude-desktop", "claude-code", "cursor", "vscode", "gemini")
+FORMATS = ("json", "jsonl", "csv", "markdown")
 PRIORITIES = ("critical", "high", "medium", "low")
 
 
@@ -158,6 +160,44 @@ def build_parser() -> argparse.ArgumentParser:
 
     command("stats", _command("stats"), "show where the file is, how it is and what it holds")
 
+    export = command("export", _command("export", "keeping"), "write all memories to a file", with_json=False)
+    export.add_argument("--format", choices=FORMATS, default="json", help="default: json")
+    export.add_argument("--output", type=_output, default="-", metavar="FILE", help="default: - for standard output")
+    export.add_argument("--force", action="store_true", help="overwrite a file")
+    export.add_argument("--all-users", action="store_true", help="not of one user alone")
+    export.add_argument(
+        "--with-history",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="former versions and deleted memories too, in JSON and JSON Lines; the default",
+    )
+
+    backup = command("backup", _command("make_backup", "keeping"), "copy the whole file, also while it is in use")
+    backup.add_argument("file", nargs="?", type=_path, help="default: beside the file, with the time in its name")
+    backup.add_argument("--force", action="store_true", help="overwrite a file")
+
+    restore = command("restore", _command("restore", "keeping"), "exchange all memories for those of a backup")
+    restore.add_argument("file", type=_path, help="a backup, or any file of r3-lite")
+
+    past = command("history", _command("show_history", "keeping"), "show what a memory was, or what was deleted")
+    past.add_argument("id", nargs="?", help="its id, mem_…; without one: which memories were deleted")
+    past.add_argument("--limit", type=_between(1, 1_000_000), default=50, metavar="N", help="default 50")
+
+    one = command("restore-memory", _command("restore_memory", "keeping"), "bring back a deleted or changed memory")
+    one.add_argument("id", help="its id, mem_…")
+    one.add_argument("--version", type=_between(1, 2**53), metavar="N", help="default: the last before the change")
+    one.add_argument("--copy", action="store_true", help="also if its text is stored as another memory")
+
+    purge = command("purge", _command("purge", "keeping"), "remove former versions and deleted memories for good")
+    which = purge.add_mutually_exclusive_group(required=True)
+    which.add_argument("id", nargs="?", help="of one memory, mem_…")
+    which.add_argument("--deleted", action="store_true", help="of all deleted memories of the user")
+    which.add_argument("--older-than", type=_between(0, 36_500), metavar="DAYS", help="those outdated for so long")
+
+    for sub in (restore, purge):
+        sub.add_argument("--yes", action="store_true", help="do not ask")
+        sub.set_defaults(run=_asking(sub.get_default("run"), sub.error))
+
     config = command("config", _config, "print the entry that connects a client", with_json=False)
     config.add_argument("client", nargs="?", choices=CLIENT_NAMES, help="which client; without it the usual form")
     config.add_argument("--uvx", action="store_true", help="start through uvx instead of this installation")
@@ -207,13 +247,12 @@ def _demo(_args: argparse.Namespace, settings: "Settings") -> int:
     return run(terminal.console())
 
 
-def _command(name: str) -> Callable[[argparse.Namespace, "Settings"], int]:
-    """Return a function that runs the command of this name in `commands`, importing it only then."""
+def _command(name: str, module: str = "commands") -> Callable[[argparse.Namespace, "Settings"], int]:
+    """Return a function that runs the command of this name in a module, importing it only then."""
 
     def run(args: argparse.Namespace, settings: "Settings") -> int:
-        from r3_lite import commands
-
-        chosen: Callable[[argparse.Namespace, Settings], int] = getattr(commands, name)
+        chosen: Callable[[argparse.Namespace, Settings], int]
+        chosen = getattr(importlib.import_module(f"r3_lite.{module}"), name)
         return chosen(args, settings)
 
     return run
@@ -225,6 +264,19 @@ def _delete(args: argparse.Namespace, settings: "Settings") -> int:
     if args.all and not args.yes and not terminal.is_interactive():
         args.usage("--all asks before it deletes; without a terminal it needs --yes")
     return _command("delete")(args, settings)
+
+
+def _asking(
+    run: Callable[[argparse.Namespace, "Settings"], int], usage: Callable[[str], None]
+) -> Callable[[argparse.Namespace, "Settings"], int]:
+    """Return a command that asks before it acts: where nobody can answer it needs --yes."""
+
+    def run_or_refuse(args: argparse.Namespace, settings: "Settings") -> int:
+        if not args.yes and not terminal.is_interactive():
+            usage("it asks before it acts; without a terminal it needs --yes")
+        return run(args, settings)
+
+    return run_or_refuse
 
 
 def _import(args: argparse.Namespace, settings: "Settings") -> int:
@@ -274,6 +326,10 @@ class _Version(argparse.Action):
 def _path(text: str) -> str:
     # A path on the command line is meant from where one stands; R3_DB_PATH is taken from the home folder.
     return str(Path(_filled(text)).expanduser().absolute())
+
+
+def _output(text: str) -> str:
+    return text if text == "-" else _path(text)
 
 
 def _filled(text: str) -> str:

@@ -31,6 +31,11 @@ def to_text(moment: datetime) -> str:
     return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
+def days_ago(days: int) -> str:
+    """Return the moment that many days (up to 100 years) before now, as the file keeps it."""
+    return to_text(datetime.now(UTC) - timedelta(days=days))
+
+
 def parse_time(value: Any) -> datetime | None:
     """Return the moment that an ISO 8601 text or a Unix time (seconds or milliseconds) names, else None."""
     if isinstance(value, bool):

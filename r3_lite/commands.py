@@ -25,7 +25,7 @@ from r3_lite.settings import Settings
 def add(args: argparse.Namespace, settings: Settings) -> int:
     """Store a memory and, where the model can be had, its vector."""
     text = _text(args.text)
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         stored = engine.add(None, text, metadata=args.metadata, priority=args.priority, wait=True)
     duplicate = stored.added.duplicate
     result = AddResult(
@@ -55,7 +55,7 @@ def add(args: argparse.Namespace, settings: Settings) -> int:
 def search(args: argparse.Namespace, settings: Settings) -> int:
     """Print what answers a query best, by meaning and keyword; by keyword alone without the model."""
     query = " ".join(args.query)
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         if settings.intelligence == "full":
             try:
                 engine.encoder.load()
@@ -89,13 +89,13 @@ def search(args: argparse.Namespace, settings: Settings) -> int:
         title = f"{len(hits)} of {found.total} memories" + ("" if found.mode == "hybrid" else ", by keyword only")
         terminal.show_table(("score", "memory", "date", "id"), rows, title=title, wide="memory")
     else:
-        print(f"No memories found: none of the {found.total} of user {_user(settings)} answers this.")
+        print(f"No memories found: none of the {found.total} of user {user_of(settings)} answers this.")
     return 0
 
 
 def get(args: argparse.Namespace, settings: Settings) -> int:
     """Print one memory whole."""
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         record = engine.get(None, args.id)
     memory = Memory.of(record)
     if args.json:
@@ -110,7 +110,7 @@ def get(args: argparse.Namespace, settings: Settings) -> int:
 
 def list_memories(args: argparse.Namespace, settings: Settings) -> int:
     """Print one page of a user's memories, newest first."""
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         page = engine.page(None, limit=args.limit, offset=args.offset)
     if args.json:
         memories = [Memory.of(record).model_dump() for record in page.records]
@@ -122,13 +122,13 @@ def list_memories(args: argparse.Namespace, settings: Settings) -> int:
         rows = [(r.content, r.priority, r.created_at[:10], r.id) for r in page.records]
         terminal.show_table(("memory", "priority", "date", "id"), rows, title=title, wide="memory")
     else:
-        print(f"No memories found: user {_user(settings)} has {page.total}.")
+        print(f"No memories found: user {user_of(settings)} has {page.total}.")
     return 0
 
 
 def import_memories(args: argparse.Namespace, settings: Settings) -> int:
     """Import a file, the standard input or what Mem0 has, and index it; Ctrl-C leaves the rest to another time."""
-    with _engine(settings) as engine, terminal.interruptible() as stopped, terminal.progress() as show:
+    with open_engine(settings) as engine, terminal.interruptible() as stopped, terminal.progress() as show:
         how: How = {
             "priority": args.priority,
             "skip_duplicates": not args.keep_copies,
@@ -157,16 +157,16 @@ def import_memories(args: argparse.Namespace, settings: Settings) -> int:
 def delete(args: argparse.Namespace, settings: Settings) -> int:
     """Remove one memory, or all of a user after a confirmation."""
     if args.id is not None:
-        with _engine(settings) as engine:
+        with open_engine(settings) as engine:
             record = engine.delete(None, args.id)
         if args.json:
             terminal.show_json({"deleted": [record.id]})
         else:
             print(f"Deleted: {terminal.printable(record.content)}")
         return 0
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         count = engine.delete_all(None, confirm=False)
-        question = f"Delete all {count} memories of user {_user(settings)}? [y/N] "
+        question = f"Delete all {count} memories of user {user_of(settings)}? [y/N] "
         if not args.yes and input(question).strip().lower() not in {"y", "yes"}:
             print("Nothing was deleted.")
             return 1
@@ -174,7 +174,7 @@ def delete(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         terminal.show_json({"deleted_count": count})
     else:
-        print(f"Deleted {count} memories of user {_user(settings)}.")
+        print(f"Deleted {count} memories of user {user_of(settings)}.")
     return 0
 
 
@@ -182,7 +182,7 @@ def dedupe(args: argparse.Namespace, settings: Settings) -> int:
     """Print which memories say the same and, with --apply, merge them."""
     from r3_lite import duplicates_text
 
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         found = (
             engine.merge_duplicates(None, args.threshold) if args.apply else (engine.duplicates(None, args.threshold),)
         )
@@ -213,7 +213,7 @@ def graph(args: argparse.Namespace, settings: Settings) -> int:
     from r3_lite import drawing, graph_text, knowledge
 
     name = " ".join(args.entity)
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         found = knowledge.neighbourhood(
             engine,
             None,
@@ -223,7 +223,7 @@ def graph(args: argparse.Namespace, settings: Settings) -> int:
             relationship_type=args.relation,
         )
         behind, texts = knowledge.evidence(engine, found) if args.html else ({}, {})
-    title = name or f"Who and what the memories of {_user(settings)} speak of"
+    title = name or f"Who and what the memories of {user_of(settings)} speak of"
     if args.dot:
         _write(args.dot, drawing.dot(found))
     if args.mermaid:
@@ -234,7 +234,7 @@ def graph(args: argparse.Namespace, settings: Settings) -> int:
     if args.json:
         terminal.show_json(graph_text.graph_of(found, args.limit, inf).model_dump(by_alias=True))
     elif not found.nodes:
-        print(f"No entities found in the memories of user {_user(settings)}.")
+        print(f"No entities found in the memories of user {user_of(settings)}.")
     elif not (args.dot or args.mermaid or args.html):
         count = f"{len(found.nodes)} of {found.total_nodes} entities"
         terminal.show(drawing.tree(found, f"{title} ({count})"))
@@ -245,7 +245,7 @@ def stats(args: argparse.Namespace, settings: Settings) -> int:
     """Print where the file is, how it is, and what it holds; the exit code is 1 if something is broken."""
     from r3_lite.health import measure
 
-    with _engine(settings) as engine:
+    with open_engine(settings) as engine:
         health = measure(engine)
     if args.json:
         terminal.show_json(health.model_dump())
@@ -256,6 +256,7 @@ def stats(args: argparse.Namespace, settings: Settings) -> int:
                 ("status", f"{health.status}: {health.next_step}"),
                 ("file", database["path"]),
                 ("size", f"{database['size']:,} bytes, journal mode {database['journal_mode']}"),
+                ("free on the disk", f"{database['free'] // 1_000_000:,} MB"),
                 ("integrity", f"{database['integrity']}, schema {database['schema_version']}"),
                 ("writable", "yes" if database["writable"] else "not at the moment"),
                 ("memories", f"{counts['memories']:,} of {counts['users']:,} users"),
@@ -302,7 +303,8 @@ def models(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @contextlib.contextmanager
-def _engine(settings: Settings) -> Iterator[Engine]:
+def open_engine(settings: Settings) -> Iterator[Engine]:
+    """Give the block an engine, which is closed at its end."""
     engine = Engine(settings)
     try:
         yield engine
@@ -355,7 +357,8 @@ def _write(path: str, text: str) -> None:
     terminal.complain(f"written: {path}")
 
 
-def _user(settings: Settings) -> str:
+def user_of(settings: Settings) -> str:
+    """Return the name of the user, for messages."""
     return terminal.printable(settings.user_id)
 
 

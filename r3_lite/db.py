@@ -1,4 +1,4 @@
-"""The SQLite file: opening it, its connections and transactions, its migrations and its permissions."""
+"""The SQLite file: opening it, its connections and transactions, and its migrations."""
 
 import contextlib
 import importlib.util
@@ -13,8 +13,10 @@ from pathlib import Path
 
 import apsw
 
-from r3_lite.errors import StorageBusy, StorageError
+from r3_lite.copies import copy_database
+from r3_lite.errors import StorageError
 from r3_lite.files import adjust_rights, beside, create, is_network_path
+from r3_lite.sqlite_errors import busy, not_writable, storage_errors
 
 # "r3-l" in ASCII: tells our files from other SQLite files (PRAGMA application_id).
 APPLICATION_ID = 0x72332D6C
@@ -86,7 +88,7 @@ class Database:
         if not self._ready:
             with self._open_lock:
                 if not self._ready:
-                    with _storage_errors(self.path):
+                    with storage_errors(self.path):
                         self._prepare()
                     self._identity = self._present_identity()
                     self._ready = True
@@ -97,7 +99,7 @@ class Database:
             self.close()
             connection = None
         if connection is None:
-            with _storage_errors(self.path):
+            with storage_errors(self.path):
                 connection, self._local.frozen = self._open()
                 self._local.connection = connection
                 self._opened.add(connection)
@@ -139,7 +141,7 @@ class Database:
         Inside another transaction of this thread the block belongs to that one.
         """
         connection = self.connection()
-        with _storage_errors(self.path):
+        with storage_errors(self.path):
             if connection.in_transaction:
                 yield connection
                 return
@@ -163,9 +165,9 @@ class Database:
         connection = self._writable_connection()
         # Threads of this process queue here, which is faster than polling for SQLite's lock.
         if not self._write_lock.acquire(timeout=max(patience, 0.001)):
-            raise _busy()
+            raise busy()
         try:
-            with _storage_errors(self.path):
+            with storage_errors(self.path):
                 connection.set_busy_timeout(int(max(deadline - time.monotonic(), 0) * 1000))
                 connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -210,11 +212,11 @@ class Database:
         # On a file that it may not write SQLite takes BEGIN IMMEDIATE for BEGIN and fails later.
         if connection.readonly("main") and self.path is not None:
             self.close()
-            with _storage_errors(self.path):
+            with storage_errors(self.path):
                 adjust_rights(self.path)
             connection = self.connection()
             if connection.readonly("main"):
-                raise _not_writable(self.path)
+                raise not_writable(self.path)
         return connection
 
     def _prepare(self) -> None:
@@ -297,7 +299,7 @@ class Database:
                 self._set_journal_mode(connection, self._journal_mode, _SWITCH_SECONDS)
             return
         if connection.readonly("main"):
-            raise _not_writable(self.path)
+            raise not_writable(self.path)
         if self.path is not None:
             mode = self._journal_mode
             if mode == "auto":
@@ -334,17 +336,11 @@ class Database:
         if self.path is None:
             return
         target = beside(self.path, f".v{version}-{time.strftime('%Y%m%dT%H%M%S')}.backup")
-        target.touch(mode=0o600)
-        source, copy = self._connect(str(self.path)), apsw.Connection(str(target))
+        source = self._connect(str(self.path))
         try:
-            with copy.backup("main", source, "main") as backup:
-                backup.step(-1)
-        except BaseException:
-            target.unlink()
-            raise
+            copy_database(source, target)
         finally:
             source.close()
-            copy.close()
 
     def _set_journal_mode(self, connection: apsw.Connection, mode: str, patience: float) -> None:
         """Switch where it is another; after `patience` seconds the file keeps the mode it has (health_check tells)."""
@@ -387,42 +383,3 @@ def _vector_extension() -> str | None:
     spec = importlib.util.find_spec("sqlite_vec")
     folder = next(iter(spec.submodule_search_locations or ()), None) if spec else None
     return str(Path(folder) / "vec0") if folder else None
-
-
-def _busy() -> StorageBusy:
-    return StorageBusy("The database is locked by another process; nothing was written. Try again in a few seconds.")
-
-
-def _not_writable(path: Path | None) -> StorageError:
-    return StorageError(
-        f"The database file {path} or its folder cannot be written. Check their permissions, or set R3_DB_PATH to "
-        "another file."
-    )
-
-
-@contextlib.contextmanager
-def _storage_errors(path: Path | None) -> Iterator[None]:
-    """Turn what SQLite and the file system raise into errors that tell the caller what to do."""
-    try:
-        yield
-    except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as error:
-        raise _busy() from error
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StorageError(
-            f"The database file {path} is damaged or is not a database. It was left as it is: "
-            "restore a backup, or set R3_DB_PATH to another file."
-        ) from error
-    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, PermissionError) as error:
-        raise _not_writable(path) from error
-    except apsw.FullError as error:
-        raise StorageError("The disk is full; nothing was written. Free some space and try again.") from error
-    except (apsw.IOError, OSError) as error:
-        raise StorageError(
-            f"The database file {path} cannot be used ({type(error).__name__}). Check the disk, or set R3_DB_PATH."
-        ) from error
-    except apsw.Error as error:
-        # A table that another program changed or dropped, for one: the worker must survive it too.
-        raise StorageError(
-            f"The database does not do what was asked of it ({type(error).__name__}). Run health_check; "
-            "restore a backup."
-        ) from error

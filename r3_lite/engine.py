@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 
 import apsw
 
-from r3_lite import history, jobs, merging, search, store, transfer, vectors
+from r3_lite import history, jobs, merging, recover, search, store, transfer, vectors
 from r3_lite.accesses import Tally as Accesses
 from r3_lite.cache import AnswerCache, RecordCache
 from r3_lite.codes import HeldCodes
@@ -103,7 +103,13 @@ class Engine:
         )
         self.extractor = Extractor(self.encoder, settings.entity_model)
         self.accesses = Accesses()
-        self.indexer = Indexer(self.database, self.encoder, self.extractor, self.accesses)
+        self.indexer = Indexer(
+            self.database,
+            self.encoder,
+            self.extractor,
+            self.accesses,
+            history_days=settings.history_retention_days,
+        )
         self.records = RecordCache(settings.cache_max_size)
         # Finished answers of the tools that search and list.
         self.answers = AnswerCache(min(settings.cache_max_size, 256))
@@ -267,6 +273,17 @@ class Engine:
         with self.database.read() as connection:
             return history.versions(connection, self.user(user_id), memory_id, limit)
 
+    def restore(
+        self, user_id: str | None, memory_id: str, *, version: int | None = None, as_copy: bool = False
+    ) -> Record:
+        """Bring a deleted, merged or overwritten memory back (`recover.restore`); vectors follow in the background."""
+        self._ensure_space()
+        with self.database.write() as connection:
+            record = recover.restore(connection, self.user(user_id), memory_id, version=version, as_copy=as_copy)
+        self.start()
+        self.indexer.wake()
+        return record
+
     def duplicates(self, user_id: str | None, threshold: float) -> merging.Plan:
         """Return what says the same among the user's memories, and what looks alike; the live run does just that."""
         user = self.user(user_id)
@@ -310,8 +327,9 @@ class Engine:
         """Import what `formats.records` returned for one user; vectors follow in the background."""
         self._ensure_space()
         chosen: How = {"priority": "high", "skip_duplicates": True, "batch_size": 50, **how}
-        tally = transfer.import_items(self.database, records, user_id=self.user(user_id), **chosen)
+        # The worker need not wait for the last item.
         self.start()
+        tally = transfer.import_items(self.database, records, user_id=self.user(user_id), **chosen)
         self.indexer.wake()
         return tally
 

@@ -1,7 +1,7 @@
 """What a file of memories may look like: bytes to records, and one record to a checked item. Pure.
 
-Known are a JSON array, an object with `results` or `memories` (Mem0, r3), JSON Lines, and the graph file of the MCP
-project's memory server, each in any Unicode encoding with or without a byte order mark.
+Known are a JSON array, an object with `results` or `memories` (Mem0, r3), JSON Lines, the graph file of the MCP
+project's memory server, and our own export (`past`), each in any Unicode encoding with or without a byte order mark.
 """
 
 import itertools
@@ -16,6 +16,7 @@ from r3_lite.clock import ID_PATTERN, parse_time, to_text
 from r3_lite.errors import ImportFailed, InvalidParameters
 from r3_lite.graph_file import GRAPH_KINDS, is_graph, memories_of
 from r3_lite.limits import check_content, check_metadata
+from r3_lite.past import Own, Past, is_head, own, past_of
 
 _TEXT_KEYS = ("memory", "content", "text")
 _LIST_KEYS = ("results", "memories")
@@ -37,6 +38,8 @@ class Item:
     created_at: str | None
     updated_at: str | None
     user_id: str | None
+    # Only of our own export.
+    past: Past | None = None
 
 
 def records(data: bytes) -> list[Any]:
@@ -50,6 +53,8 @@ def records(data: bytes) -> list[Any]:
         document = _loads(text)
     except ValueError:
         found = list(_json_lines(text))
+        if is_head(found[0] if found else None):
+            return list(own(found[1:]))
     else:
         found = _records_of(document)
     return list(memories_of(found)) if any(map(is_graph, found)) else found
@@ -63,8 +68,14 @@ def loads(text: str | bytes) -> Any:
 def item_of(record: Any) -> Item | None:
     """Return the memory of a record, a text or an object with one, or None where the text is blank.
 
+    A deleted memory of our own export is returned with its last text.
+
     Raises InvalidParameters that says what is wrong with it, without a word of it.
     """
+    past = past_of(record.fields) if isinstance(record, Own) else None
+    if isinstance(record, Own):
+        last = past.versions[-1] if past and past.deleted else {}
+        record = {**last, **record.fields}
     if isinstance(record, str):
         record = {"content": record}
     if not isinstance(record, dict):
@@ -88,6 +99,7 @@ def item_of(record: Any) -> Item | None:
         created_at=created_at,
         updated_at=_time(record, "updated_at", "updatedAt") or created_at,
         user_id=user_id if isinstance(user_id, str) and user_id else None,
+        past=past,
     )
 
 
@@ -119,6 +131,8 @@ def _records_of(document: Any) -> list[Any]:
     if isinstance(document, list):
         return document
     if isinstance(document, dict):
+        if is_head(document):
+            return list(own([*_list_in(document, "memories"), *_list_in(document, "deleted")]))
         lists = [document[key] for key in _LIST_KEYS if isinstance(document.get(key), list)]
         if lists:
             return list(itertools.chain(*lists))
@@ -131,6 +145,11 @@ def _records_of(document: Any) -> list[Any]:
         if is_graph(document) or any(key in document for key in _TEXT_KEYS):
             return [document]
     raise ImportFailed("The file holds no list of memories: expected an array, or an object with results or memories.")
+
+
+def _list_in(document: dict[str, Any], key: str) -> list[Any]:
+    found = document.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _loads(text: str) -> Any:

@@ -1,6 +1,8 @@
 """What health_check reports, every fact of it measured at the call."""
 
 import contextlib
+import os
+import shutil
 import time
 from typing import Any, Literal
 
@@ -18,6 +20,8 @@ Status = Literal["ok", "degraded", "error"]
 
 # Seconds to wait for the write lock before it is reported as held.
 LOCK_PATIENCE = 0.2
+# Bytes that the disk should have left: room for a write-ahead log and a good many memories.
+LEAST_SPACE = 100_000_000
 
 
 def measure(engine: Engine) -> Health:
@@ -55,6 +59,7 @@ def _database(engine: Engine, index: dict[str, Any], problems: list[tuple[Status
     facts: dict[str, Any] = {
         "path": str(database.path or "in memory, gone when the server ends"),
         "size": _size(engine),
+        "free": _free_space(engine, problems),
         "writable": False,
         "integrity": "unknown",
         "schema_version": 0,
@@ -148,6 +153,24 @@ def _model(engine: Engine, problems: list[tuple[Status, str]]) -> dict[str, Any]
         "state": encoder.state,
         "last_error": encoder.last_error or "",
     }
+
+
+def _free_space(engine: Engine, problems: list[tuple[Status, str]]) -> int:
+    """Return the bytes left on the disk of the file; 0 where they cannot be told, or for memories in memory."""
+    path = engine.database.path
+    if path is None:
+        return 0
+    try:
+        # The folder may still be to be made.
+        folder = next(folder for folder in path.parents if folder.exists())
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return 0
+    if not os.access(folder, os.W_OK):
+        problems.append(("degraded", "The folder of the file takes no new files: check the disk and its permissions."))
+    if free < LEAST_SPACE:
+        problems.append(("degraded", f"The disk of the file has {free // 1_000_000:,} MB left: free some space."))
+    return free
 
 
 def _size(engine: Engine) -> int:

@@ -2,18 +2,20 @@
 
 import contextlib
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import apsw
 import filelock
 
-from r3_lite import graph, jobs, similar, store, vectors
+from r3_lite import graph, history, jobs, similar, store, vectors
 from r3_lite.accesses import Tally as Accesses
+from r3_lite.clock import days_ago
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.errors import ModelUnavailable, R3Error, StorageBusy
@@ -37,8 +39,14 @@ POLL_SECONDS = 0.25
 SETTLE_SECONDS = 0.1
 # How long counts of accesses may wait for the file.
 FLUSH_SECONDS = 30.0
+# How long one thread may compute while another waits for the interpreter. With Python's 5 ms an answer, which changes
+# threads several times, waits for as many of them, and so does the model while what it said is read.
+SWITCH_SECONDS = 0.0005
 # A model that is missing may be put in place while the server runs.
 RELOAD_SECONDS = 60.0
+# How often old versions are looked for, where they are not kept for ever, and how many are removed at once.
+EXPIRE_SECONDS = 3600.0
+EXPIRE_BATCH = 500
 
 logger = logging.getLogger(__name__)
 
@@ -60,12 +68,20 @@ class Indexer:
     """
 
     def __init__(
-        self, database: Database, encoder: Encoder, extractor: Extractor, accesses: Accesses | None = None
+        self,
+        database: Database,
+        encoder: Encoder,
+        extractor: Extractor,
+        accesses: Accesses | None = None,
+        *,
+        history_days: int | None = None,
     ) -> None:
         self._database = database
         self._encoder = encoder
         self._extractor = extractor
         self._accesses = accesses or Accesses()
+        self._history_days = history_days
+        self._next_expiry = 0.0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._start_lock = threading.Lock()
@@ -100,9 +116,11 @@ class Indexer:
     def start(self) -> None:
         """Begin loading the model and working, in the background. Calling it again changes nothing."""
         with self._start_lock:
-            if self._thread is None and self._encoder.state != "off":
-                self._encoder.load_in_background()
-                self._extractor.load_in_background()
+            if self._thread is None and (self._encoder.state != "off" or self._history_days is not None):
+                sys.setswitchinterval(SWITCH_SECONDS)
+                if self._encoder.state != "off":
+                    self._encoder.load_in_background()
+                    self._extractor.load_in_background()
                 self._thread = threading.Thread(target=self._run, name="r3-indexer", daemon=True)
                 self._thread.start()
 
@@ -134,17 +152,36 @@ class Indexer:
             return (job is None or self._do([job]) == 1) and space is not None
 
     def drain(self) -> int:
-        """Do all work that is due and return for how many memories it was done."""
+        """Do all work that is due and return for how many memories it was done.
+
+        Much of it by two threads: while the model runs over a batch, the one before it is read and written.
+        """
         if self._encoder.state == "ready":
             self.ensure_space()
         done = 0
-        while not self._stop.is_set():
-            with self._working:
-                with self._database.read() as connection:
-                    due = self._due(connection, BATCH)
-                if not due:
-                    break
-                done += self._do(due)
+        with contextlib.ExitStack() as stack:
+            second: ThreadPoolExecutor | None = None
+            writing: Future[int] | None = None
+            taken: frozenset[int] = frozenset()
+            while not self._stop.is_set():
+                with self._working:
+                    with self._database.read() as connection:
+                        due = self._due(connection, BATCH + len(taken))
+                    due = [job for job in due if job.memory not in taken][:BATCH]
+                    if writing is None and len(due) <= GROUP:
+                        if not due:
+                            break
+                        done += self._do(due)
+                        continue
+                    if second is None:
+                        second = stack.enter_context(ThreadPoolExecutor(1, "r3-reader"))
+                        stack.callback(second.submit, self._database.close)
+                    method = self._extractor.method
+                    reading = self._begin_all(due, second)
+                done += writing.result() if writing is not None else 0
+                writing = second.submit(self._write_read, reading, method) if due else None
+                taken = frozenset(job.memory for job in due)
+            done += writing.result() if writing is not None else 0
         return done
 
     def _run(self) -> None:
@@ -165,10 +202,11 @@ class Indexer:
                 if waited_for_model >= RELOAD_SECONDS:
                     waited_for_model = 0.0
                     self._encoder.load_in_background()
-            elif self._encoder.state != "ready":
-                continue
             try:
-                self._work()
+                self._expire()
+                # Without the model entities are read by rules all the same.
+                if self._encoder.state in ("ready", "unavailable"):
+                    self._work()
                 self.last_error = None
             except R3Error as error:
                 self.last_error = error.message
@@ -191,6 +229,20 @@ class Indexer:
             if alone:
                 self._mend()
                 self.drain()
+
+    def _expire(self) -> None:
+        """Remove versions that are older than they are to be kept, in small transactions, every hour."""
+        if self._history_days is None or time.monotonic() < self._next_expiry or not self._database.writable():
+            return
+        before = days_ago(self._history_days)
+        with self._alone() as alone:
+            while alone and not self._stop.is_set():
+                with self._database.read() as connection:
+                    if not history.has_expired(connection, before):
+                        break
+                with self._database.write() as connection:
+                    history.expire(connection, before, EXPIRE_BATCH)
+        self._next_expiry = time.monotonic() + EXPIRE_SECONDS
 
     def _due(self, connection: apsw.Connection, limit: int) -> list[Job]:
         # Without the model entities are read by rules all the same.
@@ -242,9 +294,26 @@ class Indexer:
 
     def _do(self, due: Sequence[Job]) -> int:
         """Embed and read outside any transaction, then write all in one. What fails is tried again later."""
-        method, space = self._extractor.method, self.space
-        version = self._extractor.version_of(method)
-        results = self._results(due)
+        method = self._extractor.method
+        return self._write([self._begin(job)() for job in due], method)
+
+    def _begin_all(self, due: Sequence[Job], second: ThreadPoolExecutor) -> list[Future[list[_Result]]]:
+        """Run the model over each memory; the rest of the work on each group of them is left to the second thread.
+
+        Raises ModelUnavailable when the model is not ready, which is no fault of any memory's.
+        """
+        reading = []
+        for start in range(0, len(due), GROUP):
+            begun = self._encoder.spread(self._begin, due[start : start + GROUP])
+            reading.append(second.submit(lambda begun: [finish() for finish in begun], begun))
+        return reading
+
+    def _write_read(self, reading: Sequence[Future[list[_Result]]], method: Method) -> int:
+        return self._write([result for group in reading for result in group.result()], method)
+
+    def _write(self, results: Sequence[_Result], method: Method) -> int:
+        """Write what the method found in one transaction; return how many memories are complete with that."""
+        space, version = self.space, self._extractor.version_of(method)
         with self._database.write() as connection:
             complete = 0
             for result in results:
@@ -258,20 +327,6 @@ class Indexer:
                     jobs.record_failure(connection, space, kind, result.job.memory, reason)
                 complete += written
         return complete
-
-    def _results(self, due: Sequence[Job]) -> list[_Result]:
-        """Make what each memory is owed; while the model runs over some, what it said of others is read.
-
-        Raises ModelUnavailable when the model is not ready, which is no fault of any memory's.
-        """
-        if len(due) == 1:
-            return [self._begin(due[0])()]
-        with ThreadPoolExecutor(1, "r3-reader") as reader:
-            read = []
-            for start in range(0, len(due), GROUP):
-                begun = self._encoder.spread(self._begin, due[start : start + GROUP])
-                read.append(reader.submit(lambda begun: [finish() for finish in begun], begun))
-            return [result for group in read for result in group.result()]
 
     def _begin(self, job: Job) -> Callable[[], _Result]:
         """Run the model over a memory and return the rest of the work: one pass if it is owed both, else apart."""

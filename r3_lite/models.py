@@ -108,6 +108,7 @@ class HistoryEntry(BaseModel):
     action: Literal["created", "updated", "deleted", "restored", "merged"]
     content: str
     metadata: dict[str, Any]
+    priority: str
     timestamp: str
 
     @classmethod
@@ -118,6 +119,7 @@ class HistoryEntry(BaseModel):
             action=version.action,
             content=version.content,
             metadata=version.metadata,
+            priority=version.priority,
             timestamp=version.timestamp,
         )
 

@@ -1,8 +1,8 @@
 """A query taken apart: keyword terms, people named, dates written or meant, what kind of answer it asks for. Pure."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from r3_lite.text import STOP_WORDS, query_terms
@@ -27,6 +27,8 @@ _ASKS_LATEST = re.compile(
     re.IGNORECASE,
 )
 _RELATIVE_DAY = re.compile(r"\b(today|yesterday|last week|last month|this month)\b")
+# One of these is in every text that the patterns beside it match; most texts hold none.
+_RELATIVE = ("today", "yesterday", "last week", "last month", "this month", " ago")
 _AGO = re.compile(r"\b(\d{1,3}|an?|one|two|three|four|five|six) (day|week|month)s? ago\b")
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 
@@ -106,36 +108,43 @@ def dates_in(text: str) -> list[PartialDate]:
 def relative_dates_in(text: str, today: date) -> list[PartialDate]:
     """Return the days or months that words such as yesterday, last month or two weeks ago mean on `today`."""
     text = text.lower()
+    if not any(hint in text for hint in _RELATIVE):
+        return []
     found = []
     for word in _RELATIVE_DAY.findall(text):
         days = {"today": 0, "yesterday": 1, "last week": 7}.get(word)
-        if days is not None:
-            found.append(_day(today - timedelta(days=days)))
-        else:
-            month = today if word == "this month" else today.replace(day=1) - timedelta(days=1)
-            found.append(PartialDate(month.year, month.month, None))
+        day = _days_before(today, days if days is not None else today.day if word == "last month" else 0)
+        found.append(replace(day, day=None) if day and days is None else day)
     for count, unit in _AGO.findall(text):
         number = _COUNTS.get(count) or int(count)
-        found.append(_day(today - timedelta(days=number * {"day": 1, "week": 7, "month": 30}[unit])))
-    return found
+        found.append(_days_before(today, number * {"day": 1, "week": 7, "month": 30}[unit]))
+    return [one for one in found if one is not None]
 
 
-def date_match(wanted: Iterable[PartialDate], created_at: str) -> float:
-    """Return how near a memory's day is to the dates asked for: same day 1, 3 days .6, 10 days .3, same month 1."""
+def date_match(wanted: Collection[PartialDate], created_at: str, text: str = "") -> float:
+    """Return how near a memory is to the dates asked for: same day 1, 3 days .6, 10 days .3, same month 1.
+
+    Its dates are the day it was made and those that "yesterday" or "two weeks ago" in its text meant on that day.
+    """
     day = date.fromisoformat(created_at[:10])
-    return max((_closeness(one, day) for one in wanted), default=0.0)
+    meant = [PartialDate(day.year, day.month, day.day), *relative_dates_in(text, day)]
+    return max((_closeness(one, other) for one in wanted for other in meant), default=0.0)
 
 
-def _day(day: date) -> PartialDate:
-    return PartialDate(day.year, day.month, day.day)
-
-
-def _closeness(wanted: PartialDate, day: date) -> float:
-    if wanted.year and wanted.year != day.year and wanted.day is None:
-        return 0.0
-    if wanted.day is None:
-        return 1.0 if wanted.month == day.month else 0.0
+def _days_before(day: date, days: int) -> PartialDate | None:
     try:
+        before = day - timedelta(days=days)
+    except OverflowError:
+        return None
+    return PartialDate(before.year, before.month, before.day)
+
+
+def _closeness(wanted: PartialDate, meant: PartialDate) -> float:
+    if wanted.day is None or meant.day is None:
+        same_year = not wanted.year or wanted.year == meant.year
+        return float(same_year and wanted.month == meant.month and wanted.day is None)
+    try:
+        day = date(meant.year or 1, meant.month, meant.day)
         apart = abs(date(wanted.year or day.year, wanted.month, wanted.day) - day)
     except ValueError:
         return 0.0

@@ -1,8 +1,9 @@
 """How results read: one compact text per tool for the model, and lists that stay under one ceiling. Pure."""
 
 import json
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+import re
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate, islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -34,6 +35,8 @@ FRAME = 1_000
 SHORT_CONTENT = 400
 SHORT_METADATA = 600
 _SHORT_VALUE = 60
+# Places of each term of a query that a long text may be shortened to.
+_PLACES_TRIED = 20
 # The structured part names a text twice (memory, content), the readable part once.
 _COPIES = 3
 # Ids, dates, names of fields and scores of one memory or version.
@@ -43,15 +46,16 @@ M = TypeVar("M", bound=Memory)
 B = TypeVar("B", bound=BaseModel)
 
 
-def fit(memories: Sequence[M]) -> tuple[list[M], bool]:
+def fit(memories: Sequence[M], terms: Collection[str] = ()) -> tuple[list[M], bool]:
     """Return as many memories as stay under the ceiling and whether anything was cut: nothing if all have room.
 
-    Where they have not, long texts are shortened and end in "…", large metadata keeps small values only, and
-    either is marked by `_truncated` in the metadata. At least one memory is returned.
+    Where they have not, long texts are shortened to the place that holds the most of the `terms` (lower case), or to
+    their beginning; "…" stands for what is left out. Large metadata keeps small values only. Either is marked by
+    `_truncated` in the metadata. At least one memory is returned.
     """
     if sum(map(_at_most, memories)) <= CEILING - FRAME:
         return list(memories), False
-    return _fit(memories, _block, _shortened)
+    return _fit(memories, _block, lambda memory, room: _shortened(memory, room, terms))
 
 
 def _at_most(memory: Memory) -> int:
@@ -89,8 +93,8 @@ def _length(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False))
 
 
-def _shortened(memory: M, room: int) -> M:
-    content, metadata = _short_text(memory.content, room), _short_metadata(memory.metadata)
+def _shortened(memory: M, room: int, terms: Collection[str]) -> M:
+    content, metadata = _short_text(memory.content, room, terms), _short_metadata(memory.metadata)
     if content == memory.content and metadata == memory.metadata:
         return memory
     return memory.model_copy(
@@ -103,11 +107,25 @@ def _shortened_version(entry: HistoryEntry, room: int) -> HistoryEntry:
     return entry.model_copy(update={"content": content, "metadata": metadata})
 
 
-def _short_text(text: str, room: int) -> str:
-    """Return the text, or as much of its beginning as takes `room` characters as JSON, if spread evenly."""
-    head = text[:room]
-    length = _length(head)
-    return text if head == text and length <= room else head[: room * len(head) // length - 1] + "…"
+def _short_text(text: str, room: int, terms: Collection[str] = ()) -> str:
+    """Return the text, or as much of one place in it as takes `room` characters as JSON, if spread evenly."""
+    if len(text) <= room and _length(text) <= room:
+        return text
+    start = _best_place(text, room - 4, terms) if terms else 0
+    place = text[start : start + room - 4]
+    kept = place[: (room - 4) * len(place) // max(_length(place) - 2, 1)]
+    return ("…" if start else "") + kept + ("…" if start + len(kept) < len(text) else "")
+
+
+def _best_place(text: str, room: int, terms: Collection[str]) -> int:
+    """Return where the stretch of text begins that holds the most of the terms, the first of such; else 0.
+
+    A stretch begins some words before a term. Of a frequent term the first places are tried.
+    """
+    lower = text.lower()
+    places = [m.start() for term in terms for m in islice(re.finditer(re.escape(term), lower), _PLACES_TRIED)]
+    starts = sorted({max(0, min(place - room // 4, len(text) - room)) for place in places})
+    return max(starts, key=lambda start: sum(term in lower[start : start + room // 2] for term in terms), default=0)
 
 
 def _short_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -153,13 +171,20 @@ def page_message(total: int, offset: int, returned: int, truncated: bool, limit:
     return " ".join(notes)
 
 
-def history_message(total: int, returned: int, cut: bool, limit: int) -> str:
-    """Return the first line of a history: how many versions are shown, of how many."""
-    notes = [f"{returned} of {total} versions, oldest first."]
+def history_message(memory_id: str, total: int, shown: Sequence[HistoryEntry], cut: bool, limit: int) -> str:
+    """Return the first line of a history: how many versions are shown, of how many, and how one is brought back."""
+    notes = [f"{len(shown)} of {total} versions, oldest first."]
+    newest = shown[-1]
+    if newest.version > total:
+        notes.append(f"{newest.version - total} older ones are no longer kept.")
     if limit > 500:
         notes.append("limit is at most 500.")
     if cut:
         notes.append("Long ones are shortened or left out: ask with a smaller limit.")
+    gone = newest.action in ("deleted", "merged")
+    if gone or total > 1:
+        way = "add_memory with its text, metadata and priority" if gone else "update_memory with its text"
+        notes.append(f"To bring one back: {way}, or the command r3-lite restore-memory {memory_id} --version N.")
     return " ".join(notes)
 
 
@@ -249,7 +274,8 @@ def healthy(result: Health) -> str:
         [
             f"{result.status}: {result.next_step}",
             f"file: {database['path']} ({database['size']:,} bytes, {database['journal_mode']}, "
-            f"schema {database['schema_version']}, integrity {database['integrity']}, "
+            f"{database['free'] // 1_000_000:,} MB free, schema {database['schema_version']}, "
+            f"integrity {database['integrity']}, "
             f"{'writable' if database['writable'] else 'not writable at the moment'})",
             f"memories: {result.counts['memories']} of {result.counts['users']} users; "
             f"{index['pending']} pending, {index['failed']} failed, {index['without_vector']} without vector",
@@ -281,7 +307,8 @@ def _head(memory: Memory) -> str:
 
 
 def _version(entry: HistoryEntry) -> str:
-    more = f" {json.dumps(entry.metadata, ensure_ascii=False)}" if entry.metadata else ""
+    more = "" if entry.priority == "medium" else f" {entry.priority}"
+    more += f" {json.dumps(entry.metadata, ensure_ascii=False)}" if entry.metadata else ""
     content = entry.content.replace("\n", "\n  ")
     return f"{entry.version}. {entry.action} {entry.timestamp}{more}: {content}"
 

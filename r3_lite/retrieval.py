@@ -6,24 +6,25 @@ from math import log
 
 import apsw
 
-from r3_lite import graph, keywords, search, store, vectors, wordforms
+from r3_lite import accesses, graph, keywords, search, store, talks, vectors, wordforms
 from r3_lite.codes import HeldCodes
+from r3_lite.coverage import EXCERPT
 from r3_lite.errors import StorageError
 from r3_lite.extract import entity_key, names_in
 from r3_lite.filters import EVERYTHING, Clause
 from r3_lite.query import Query
 from r3_lite.scope import Scope, scope_of
 from r3_lite.search import Candidates
+from r3_lite.store import Record
 from r3_lite.text import has_forms
 
 # A query's word that so many memories hold says enough as it stands; of a rarer one its other forms are looked up.
 FREQUENT = 5
 # What a memory earns by another form of a word, as a share of what the word itself would earn it at least.
 OTHER_FORM = 0.5
-
-
-# Of the nearest memories so many times the size of a pool are searched for those of the people named.
-_SEARCHED_FOR_AUTHORS = 4
+# Where people are named so many times the size of a pool are looked at, for the memories that those wrote.
+_SEARCHED_FOR_AUTHORS = 8
+_ALONE = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ def gather(
             broken_words = "The keyword index cannot be read: this answer comes from meaning alone."
     if vector is not None and space is not None:
         try:
-            near = vectors.nearest(connection, codes or HeldCodes(), space, vector, scope, 2 * size)
-            seqs = [seq for seq, _ in near[: _SEARCHED_FOR_AUTHORS * size]]
+            places = (_SEARCHED_FOR_AUTHORS if query.authors else 2) * size
+            near = vectors.nearest(connection, codes or HeldCodes(), space, vector, scope, places)
+            seqs = [seq for seq, _ in near]
             written_by = {name: store.written_by(connection, name, seqs) for name in query.authors}
             cosines = search.pool(near, written_by, size)
         except (apsw.SQLError, apsw.CorruptError):
@@ -70,20 +72,32 @@ def gather(
             vector = None
     if broken_words and vector is None:
         raise StorageError("Neither the keyword index nor the vectors can be read. Run health_check; restore a backup.")
-    around = store.neighbours(connection, {*bm25, *cosines})
+    records = store.fetch(connection, {*bm25, *cosines}, excerpt=EXCERPT)
+    around = _neighbours(connection, records.values())
     if where == EVERYTHING:
         # The turn after one that is near may be the answer, however it is worded.
         nearest = sorted(cosines, key=lambda seq: -cosines[seq])[: size // 2]
-        following = {after for _, after in (around.get(seq, (None, None)) for seq in nearest) if after is not None}
-        around |= store.neighbours(connection, following - around.keys())
-    records = store.fetch(connection, {*bm25, *cosines, *around}, excerpt=search.EXCERPT)
+        following = {after: seq for seq in nearest if (after := around.get(seq, _ALONE)[1]) is not None}
+        more = store.fetch(connection, following.keys() - records.keys(), excerpt=EXCERPT)
+        records |= more
+        around |= {seq: (following[seq], None) for seq in more}
     context: dict[int, float] = {}
     if vector is not None and space is not None:
         cosines |= vectors.cosines(connection, space, vector, records.keys() - cosines.keys())
         previous = {seq: before for seq, (before, _) in around.items() if before is not None}
         context = vectors.cosines_in_context(connection, space, vector, previous)
     entities = shared_entities(connection, user_id, query, records.keys())
-    return Gathered(Candidates(records, cosines, bm25, context, around, entities), broken_words or broken_vectors)
+    used = accesses.counts(connection, records)
+    found = Candidates(records, cosines, bm25, context, around, entities, used)
+    return Gathered(found, broken_words or broken_vectors)
+
+
+def _neighbours(connection: apsw.Connection, records: Collection[Record]) -> dict[int, tuple[int | None, int | None]]:
+    """Return the turns before and after each memory in its talk, by seq; see `talks` for what a talk is."""
+    in_session = [record.seq for record in records if talks.in_session(record)]
+    loose = [record.seq for record in records if record.author is not None and not talks.in_session(record)]
+    found = store.neighbours(connection, in_session) if in_session else {}
+    return found | (store.neighbours_in_time(connection, loose, talks.GAP) if loose else {})
 
 
 def shared_entities(

@@ -1,4 +1,4 @@
-"""From candidates to a ranking: fusion of meaning and keywords, context of the session, scores. Pure.
+"""From candidates to a ranking: fusion of meaning and keywords, context of the talk, scores. Pure.
 
 The weighted sum and its constants were measured on LoCoMo dialogues and on plain documents (docs/benchmarks.md).
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from math import log2
 from typing import TYPE_CHECKING, Literal
 
+from r3_lite.coverage import coverage, coverages, padded
 from r3_lite.query import Query, date_match
-from r3_lite.text import bare, has_forms, stem_of, words
+from r3_lite.talks import talks
+from r3_lite.text import query_terms
 
 if TYPE_CHECKING:
     from r3_lite.store import Record
@@ -22,26 +24,34 @@ Mode = Literal["hybrid", "keyword"]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each signal adds to a memory's rank; every signal is 0 to 1. Tuned on LoCoMo's development half."""
+    """What each signal adds to a memory's rank; every signal is 0 to 1.
+
+    Found by random search on LoCoMo's five development conversations, each left out in turn, and rounded. The optimum
+    is flat: half of any of them costs at most .006 of R@10, twice at most .021 (docs/benchmarks.md).
+    """
 
     semantic: float = 0.5
+    # Share of the semantic signal that comes from the memory together with the one before it in its talk.
+    context: float = 0.6
+    # The keyword index's score against the best one's, and how much of the query's words a match holds.
+    keyword: float = 0.15
+    coverage: float = 0.3
     # Names that a query and a memory share; keywords find them too, so it decides between near ties.
     entity: float = 0.05
-    # Share of the semantic signal that comes from the memory together with the one before it in its session.
-    context: float = 0.7
-    keyword: float = 0.35
     author: float = 0.22
     date: float = 0.3
     time_word: float = 0.15
-    length: float = 0.1
+    # What a memory loses that ends in a question: it seldom is the answer to one.
+    asking: float = 0.1
     priority: float = 0.02
+    access: float = 0.02
     # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
     recency: float = 0.003
     latest: float = 0.3
-    # What a memory gains from its session: from the neighbours before and after it, and from the best hit.
-    previous: float = 0.05
-    following: float = 0.2
-    session: float = 0.8
+    # What a memory gains from its talk: from the question before it, from the turn after it, and from the best hit.
+    answer: float = 0.3
+    following: float = 0.1
+    session: float = 0.7
 
 
 WEIGHTS = Weights()
@@ -53,19 +63,16 @@ COSINE_FLOOR = 0.12
 RELATIVE_FLOOR = 0.25
 # Below this score a hit is shown as weak.
 WEAK = 0.3
-# Characters of a memory that are looked at when candidates are scored.
-EXCERPT = 5_000
-# How many of the best keyword matches say how much the keywords prove.
-_KEYWORD_WITNESSES = 3
-# Words from which on a memory is long enough to say something.
-_FULL_LENGTH = 25
+# Accesses from which on a memory counts as one that is often needed.
+_OFTEN = 64
 _PRIORITY = {"critical": 1.0, "high": 0.5, "medium": 0.0, "low": -0.5}
-_TIME_WORD = re.compile(
-    r"\b(yesterday|today|tonight|tomorrow|last|next|ago|week|weekend|month|monday|tuesday|wednesday|thursday|friday|"
-    r"saturday|sunday|january|february|march|april|june|july|august|september|october|november|december|(19|20)\d\d|"
-    r"recently|since)\b",
-    re.IGNORECASE,
+_TIME_WORDS = frozenset(
+    """yesterday today tonight tomorrow last next ago week weekend month monday tuesday wednesday thursday friday
+    saturday sunday january february march april june july august september october november december recently
+    since""".split()
 )
+_YEAR = re.compile(r" (?:19|20)\d\d ")
+_QUESTION_MARKS = ("?", "？", "؟")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +80,9 @@ class Candidates:
     """What may answer a query, by seq. All but the records may miss memories.
 
     `cosines` (-1 to 1) are those of the memories themselves, `context` those of a memory together with the one
-    before it in its session; `bm25` is above 0; `neighbours` are the memories before and after in the session.
-    `entities` are the names that a memory shares with the query, each with how much it tells, 0 to 1.
+    before it in its talk; `bm25` is above 0; `neighbours` are the memories before and after in the talk.
+    `entities` are the names that a memory shares with the query, each with how much it tells, 0 to 1; `accesses` is
+    how often a memory was asked for.
     """
 
     records: Mapping[int, Record]
@@ -83,6 +91,7 @@ class Candidates:
     context: Mapping[int, float] = field(default_factory=dict)
     neighbours: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
     entities: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    accesses: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -94,14 +103,17 @@ class Breakdown:
 
     semantic: float = 0.0
     keyword: float = 0.0
+    coverage: float = 0.0
     entity: float = 0.0
     author: float = 0.0
     date: float = 0.0
     time_word: float = 0.0
-    length: float = 0.0
+    asking: float = 0.0
     priority: float = 0.0
+    access: float = 0.0
     recency: float = 0.0
-    neighbours: float = 0.0
+    answer: float = 0.0
+    following: float = 0.0
     session: float = 0.0
     cosine: float | None = None
     own: float = 0.0
@@ -109,7 +121,7 @@ class Breakdown:
     @property
     def total(self) -> float:
         """The sum by which memories are ranked."""
-        return self.own + self.neighbours + self.session
+        return self.own + self.answer + self.following + self.session
 
     def shown(self) -> dict[str, float]:
         """Return the parts that are not zero, rounded, as clients see them."""
@@ -165,17 +177,22 @@ def rank(
     Keyword matches are never cut by a floor, only by `threshold` (0 to 1).
     """
     records = candidates.records
-    parts = _breakdowns(query, candidates, weights)
-    best_own = max((part.own for part in parts.values()), default=0.0)
+    signals = _signals(query, candidates, weights)
+    own = dict.fromkeys(records, 0.0)
+    for values in signals.values():
+        for seq, value in values.items():
+            own[seq] += value
+    from_talk = _from_talk(own, candidates, weights)
+    best_own = max(own.values(), default=0.0)
     kept = [
         record
         for seq, record in records.items()
         if seq in candidates.bm25
-        or (candidates.cosines.get(seq, 0.0) >= COSINE_FLOOR and parts[seq].own >= RELATIVE_FLOOR * best_own)
+        or (_nearness(seq, candidates) >= COSINE_FLOOR and own[seq] >= RELATIVE_FLOOR * best_own)
     ]
     if not kept:
         return Ranking(candidates=len(records), below=len(records))
-    total = {record.seq: parts[record.seq].total for record in kept}
+    total = {record.seq: own[record.seq] + sum(from_talk[record.seq]) for record in kept}
     kept.sort(key=lambda r: (round(total[r.seq], 9), r.created_at, r.seq), reverse=True)
     first: dict[str, Record] = {}
     for record in kept:
@@ -183,86 +200,119 @@ def rank(
     ordered = list(first.values())
     best = max(total[ordered[0].seq], 1e-9)
     quality = _answer_quality(query, ordered[0], candidates)
-    scores = [max(0.0, quality * (total[record.seq] / best)) for record in ordered]
+    scores = [share if (share := quality * (total[record.seq] / best)) > 0 else 0.0 for record in ordered]
     good = sum(score >= threshold for score in scores)
-    hits = [
-        Hit(record, score, parts[record.seq], tuple(candidates.entities.get(record.seq, ())))
-        for record, score in zip(ordered[: min(good, limit)], scores, strict=False)
-    ]
+    hits = []
+    for record, score in zip(ordered[: min(good, limit)], scores, strict=False):
+        seq = record.seq
+        answer, following, session = from_talk[seq]
+        parts = Breakdown(
+            **{name: values[seq] for name, values in signals.items() if seq in values},
+            answer=answer,
+            following=following,
+            session=session,
+            cosine=candidates.cosines.get(seq),
+            own=own[seq],
+        )
+        hits.append(Hit(record, score, parts, tuple(candidates.entities.get(seq, ()))))
     below = len(records) - len(kept) + len(scores) - good
     return Ranking(tuple(hits), candidates=len(records), below=below)
 
 
-def _breakdowns(query: Query, candidates: Candidates, weights: Weights) -> dict[int, Breakdown]:
+def _nearness(seq: int, candidates: Candidates) -> float:
+    # "Yes, last week" means something with the question before it only.
+    alone, together = candidates.cosines.get(seq, 0.0), candidates.context.get(seq, 0.0)
+    return together if together > alone else alone
+
+
+def _signals(query: Query, candidates: Candidates, weights: Weights) -> dict[str, dict[int, float]]:
+    """Return what each signal adds to the memories' own ranks: by its name in the breakdown, by seq."""
     records, cosines, bm25, context = candidates.records, candidates.cosines, candidates.bm25, candidates.context
-    share = weights.context
+    together = weights.context
     meaning = {
-        s: (1 - share) * cosine + share * context.get(s, cosine) for s, cosine in cosines.items() if s in records
+        seq: (1 - together) * cosine + together * context.get(seq, cosine)
+        for seq, cosine in cosines.items()
+        if seq in records
     }
     if meaning and bm25:
         # A memory that is not embedded yet is taken to be as near as its words are.
         scale = max(*meaning.values(), 0.0) / max(bm25.values())
         meaning |= {seq: scale * value for seq, value in bm25.items() if seq not in meaning}
-    semantic = weights.semantic / max(meaning.values(), default=0.0) if any(v > 0 for v in meaning.values()) else 0.0
-    keyword = weights.keyword * _keyword_evidence(query, records, bm25) / max(bm25.values()) if bm25 else 0.0
     shared = {seq: sum(names.values()) for seq, names in candidates.entities.items()}
-    entity = weights.entity / max(shared.values()) if any(shared.values()) else 0.0
+    held = coverages(_terms_besides_authors(query), [records[seq] for seq in bm25 if seq in records])
+    # A note that shares one word of five with a question is the best match by BM25 and still no answer. The index
+    # knows stems of its own: what it found holds one term at the least.
+    evidence = max(held.values(), default=0.0) or 1 / max(len(query.terms), 1)
+    signals = {
+        "semantic": _scaled(meaning, weights.semantic),
+        "keyword": _scaled(bm25, weights.keyword * evidence),
+        "entity": _scaled(shared, weights.entity),
+        "coverage": {seq: weights.coverage * share for seq, share in held.items()},
+        "author": {seq: weights.author for seq, record in records.items() if record.author in query.authors},
+        "asking": {seq: -weights.asking for seq, r in records.items() if r.content.rstrip().endswith(_QUESTION_MARKS)},
+        "priority": {
+            seq: weights.priority * _PRIORITY[record.priority]
+            for seq, record in records.items()
+            if record.priority != "medium"
+        },
+        "access": {
+            seq: weights.access * min(1.0, log2(1 + count) / log2(1 + _OFTEN))
+            for seq, count in candidates.accesses.items()
+            if seq in records
+        },
+    }
+    if query.dates:
+        signals["date"] = {
+            seq: weights.date * date_match(query.dates, record.created_at, record.content)
+            for seq, record in records.items()
+        }
+    if query.asks_when:
+        signals["time_word"] = {seq: weights.time_word for seq, record in records.items() if _says_when(record.content)}
     newest_last = sorted(records.values(), key=lambda r: (r.created_at, r.seq))
     recency = (weights.latest if query.asks_latest else weights.recency) / max(len(newest_last), 1)
-    parts: dict[int, Breakdown] = {}
-    for place, record in enumerate(newest_last, 1):
-        seq, text = record.seq, record.content[:EXCERPT]
-        part = parts[seq] = Breakdown(
-            semantic=semantic * max(meaning.get(seq, 0.0), 0.0),
-            keyword=keyword * bm25.get(seq, 0.0),
-            entity=entity * shared.get(seq, 0.0),
-            author=weights.author if record.author in query.authors else 0.0,
-            date=weights.date * date_match(query.dates, record.created_at) if query.dates else 0.0,
-            time_word=weights.time_word if query.asks_when and _TIME_WORD.search(text) else 0.0,
-            length=weights.length * min(1.0, text.count(" ", 0, 500) / _FULL_LENGTH),
-            priority=weights.priority * _PRIORITY[record.priority],
-            recency=recency * place,
-            cosine=cosines.get(seq),
-        )
-        part.own = (
-            part.semantic
-            + part.keyword
-            + part.entity
-            + part.author
-            + part.date
-            + part.time_word
-            + part.length
-            + part.priority
-            + part.recency
-        )
-    _add_sessions(parts, candidates, weights)
-    return parts
+    signals["recency"] = {record.seq: recency * place for place, record in enumerate(newest_last, 1)}
+    return signals
 
 
-def _keyword_evidence(query: Query, records: Mapping[int, Record], bm25: Mapping[int, float]) -> float:
-    """Return how much the keywords prove, 0 to 1: the share of the query's terms that one of the best matches holds.
-
-    A note that shares one word of five with a question is the best match by BM25 and still no answer.
-    """
-    best = sorted((seq for seq in bm25 if seq in records), key=lambda seq: -bm25[seq])[:_KEYWORD_WITNESSES]
-    # The index knows stems of its own: what it found holds one term at the least.
-    return max((coverage(query.terms, records[seq]) for seq in best), default=1.0) or 1 / len(query.terms)
+def _scaled(values: Mapping[int, float], weight: float) -> dict[int, float]:
+    """Return the values above 0 so that the best of them is the weight."""
+    best = max(values.values(), default=0.0)
+    return {seq: weight * value / best for seq, value in values.items() if value > 0} if best > 0 else {}
 
 
-def _add_sessions(parts: dict[int, Breakdown], candidates: Candidates, weights: Weights) -> None:
-    """Add what each memory gains from its session: where one turn of a talk answers, the next ones often do."""
+def _terms_besides_authors(query: Query) -> list[str]:
+    # All that a person says holds the person's name.
+    names = {term for author in query.authors for term in query_terms(author)}
+    return [term for term in query.terms if term not in names]
+
+
+def _from_talk(
+    own: Mapping[int, float], candidates: Candidates, weights: Weights
+) -> dict[int, tuple[float, float, float]]:
+    """Return what each memory gains from its talk: as the answer to a question, from what follows, from its best."""
+    talk = talks(candidates.records.values())
     best_of: dict[str, float] = {}
-    for seq, record in candidates.records.items():
-        if record.session is not None:
-            best_of[record.session] = max(best_of.get(record.session, 0.0), parts[seq].own)
-    for seq, part in parts.items():
+    for seq, name in talk.items():
+        if own[seq] > best_of.get(name, 0.0):
+            best_of[name] = own[seq]
+    asks = {
+        before
+        for before, _ in candidates.neighbours.values()
+        if before is not None
+        and before in own
+        and any(mark in candidates.records[before].content for mark in _QUESTION_MARKS)
+    }
+    gains = {}
+    for seq, value in own.items():
         before, after = candidates.neighbours.get(seq, (None, None))
-        if before in parts:
-            part.neighbours += weights.previous * parts[before].own
-        if after in parts:
-            part.neighbours += weights.following * parts[after].own
-        # A memory without a session is one of its own: it is its best.
-        part.session = weights.session * best_of.get(candidates.records[seq].session or "", part.own)
+        # A memory without a talk is one of its own: it is its best.
+        best = best_of.get(talk[seq], 0.0) if seq in talk else value
+        gains[seq] = (
+            weights.answer * own[before] if before is not None and before in asks else 0.0,
+            weights.following * own[after] if after is not None and after in own else 0.0,
+            weights.session * best,
+        )
+    return gains
 
 
 def _answer_quality(query: Query, best: Record, candidates: Candidates) -> float:
@@ -274,28 +324,6 @@ def _answer_quality(query: Query, best: Record, candidates: Candidates) -> float
     return min(1.0, max(candidates.cosines.get(best.seq, 0.0), coverage(query.terms, best), found))
 
 
-def coverage(terms: Collection[str], record: Record) -> float:
-    """Return the share of query terms that a memory's text, author or day holds, by word stems; 0 without terms.
-
-    A term that is only part of a word, or whose stem is, counts half.
-    """
-    text = bare(f"{record.content[:EXCERPT]} {record.author or ''} {record.created_at[:10]}").lower()
-    stems = {_stem(word) for word in words(text)}
-    return sum(_held(bare(term), text, stems) for term in terms) / len(terms) if terms else 0.0
-
-
-def _held(term: str, text: str, stems: Collection[str]) -> float:
-    if " " in term:
-        return float(term.replace(" ", "") in text)
-    if term in text if not term.isascii() else _stem(term) in stems:
-        return 1.0
-    return 0.5 if has_forms(term) and stem_of(term) in text else 0.0
-
-
-@lru_cache(maxsize=8192)
-def _stem(word: str) -> str:
-    # Rougher than Porter, and only used to grade hits that the index found.
-    for suffix in ("ings", "ing", "edly", "ed", "ies", "es", "ly", "s", "e", "y"):
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            return word[: -len(suffix)]
-    return word
+def _says_when(content: str) -> bool:
+    text = padded(content)
+    return not _TIME_WORDS.isdisjoint(text.split()) or _YEAR.search(text) is not None

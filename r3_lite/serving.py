@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import logging
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar, get_type_hints
@@ -41,9 +40,6 @@ Forget on request with delete_memory. Ids start with mem_."""
 READERS = WRITERS = 8
 # After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
 IDLE_START_SECONDS = 0.5
-# How long the worker may compute while a call waits for the interpreter. With Python's 5 ms an answer, which changes
-# threads several times, waits for as many of them.
-SWITCH_SECONDS = 0.0005
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=BaseModel)
@@ -57,7 +53,6 @@ async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
     engine = Engine(settings)
     _readers.set(CapacityLimiter(READERS))
     _writers.set(CapacityLimiter(WRITERS))
-    sys.setswitchinterval(SWITCH_SECONDS)
     starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
     try:
         yield {"engine": engine, "rates": RateLimits(limits_of(settings.rate_limits))}

@@ -12,6 +12,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from r3_lite.errors import InvalidParameters
+from r3_lite.limits import check_user_id
 from r3_lite.rates import limits_of
 
 
@@ -68,6 +69,7 @@ class Settings(BaseSettings):
     busy_timeout: Annotated[float, Field(ge=0, le=600)] = 5.0
     cache_max_size: Annotated[int, Field(ge=0)] = 10_000
     rate_limits: str = "auto"
+    history_retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
     import_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=_import_roots)
     mem0_api_key: Annotated[SecretStr | None, _alias("MEM0_API_KEY")] = None
     mem0_base_url: Annotated[str, _alias("MEM0_BASE_URL")] = "https://api.mem0.ai"
@@ -99,6 +101,14 @@ class Settings(BaseSettings):
     def _known_limits(cls, value: str) -> str:
         limits_of(value)
         return value
+
+    @field_validator("user_id", mode="after")
+    @classmethod
+    def _usable_user(cls, value: str) -> str:
+        try:
+            return check_user_id(value)
+        except InvalidParameters as error:
+            raise ValueError(error.message) from None
 
     @field_validator("import_roots", mode="before")
     @classmethod

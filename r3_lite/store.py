@@ -7,6 +7,7 @@ change something say so. The keyword index, the counts, the generations and the 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import apsw
@@ -47,7 +48,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """What is to be stored. `id` and `created_at` are set by imports only."""
+    """What is to be stored. `id`, the times and `copy` are set only where a memory comes back or from elsewhere."""
 
     user_id: str
     content: str
@@ -57,6 +58,7 @@ class NewMemory:
     created_at: str | None = None
     updated_at: str | None = None
     batch: str | None = None
+    copy: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,9 @@ def insert(
     near_matches: tuple[Similar, ...] = ()
     if check_duplicates:
         same = connection.execute(
-            "SELECT seq, id FROM memories WHERE user_id = ? AND hash = ? ORDER BY copy LIMIT 1",
-            (new.user_id, digest),
+            """SELECT seq, id FROM memories WHERE user_id = ? AND hash = ? AND copy = coalesce(?, copy)
+               ORDER BY copy LIMIT 1""",
+            (new.user_id, digest, new.copy),
         ).get
         if same:
             return Added(seq=same[0], id=same[1], duplicate=True)
@@ -107,10 +110,10 @@ def insert(
             memory_id,
             new.user_id,
             new.content,
-            _to_json(new.metadata),
+            history.to_json(new.metadata),
             new.priority,
             digest,
-            _next_copy(connection, new.user_id, digest),
+            _next_copy(connection, new.user_id, digest, new.copy),
             created_at,
             new.updated_at or created_at,
             new.batch,
@@ -129,7 +132,7 @@ def count_same(connection: apsw.Connection, new: NewMemory) -> int:
     return int(
         connection.execute(
             "SELECT count(*) FROM memories WHERE user_id = ? AND hash = ? AND content = ? AND metadata = ?",
-            (new.user_id, text_hash(new.content), new.content, _to_json(new.metadata)),
+            (new.user_id, text_hash(new.content), new.content, history.to_json(new.metadata)),
         ).get
     )
 
@@ -168,6 +171,33 @@ def neighbours(connection: apsw.Connection, seqs: Iterable[int]) -> dict[int, tu
     return {seq: (before, after) for seq, before, after in rows}
 
 
+def neighbours_in_time(
+    connection: apsw.Connection, seqs: Iterable[int], gap: timedelta
+) -> dict[int, tuple[int | None, int | None]]:
+    """Return the memories stored before and after each one in its session or, without one, by the user, by seq.
+
+    Only those that have an author and are at most `gap` apart in time.
+    """
+    wanted, seconds = list(seqs), gap.total_seconds()
+    marks = ",".join("?" * len(wanted))
+    rows: Iterable[Any] = connection.execute(
+        f"""SELECT m.seq, before.seq, after.seq FROM memories AS m
+            LEFT JOIN memories AS before
+                ON before.seq = (SELECT max(b.seq) FROM memories AS b
+                                 WHERE b.user_id = m.user_id AND b.session IS m.session AND b.seq < m.seq)
+                AND before.author IS NOT NULL
+                AND round(abs(julianday(m.created_at) - julianday(before.created_at)) * 86400) <= ?
+            LEFT JOIN memories AS after
+                ON after.seq = (SELECT min(a.seq) FROM memories AS a
+                                WHERE a.user_id = m.user_id AND a.session IS m.session AND a.seq > m.seq)
+                AND after.author IS NOT NULL
+                AND round(abs(julianday(after.created_at) - julianday(m.created_at)) * 86400) <= ?
+            WHERE m.seq IN ({marks})""",
+        (seconds, seconds, *wanted),
+    )
+    return {seq: (before, after) for seq, before, after in rows}
+
+
 def update(
     connection: apsw.Connection,
     user_id: str,
@@ -180,26 +210,39 @@ def update(
     """Change what is given and nothing else, and return the memory as it is then. Writes.
 
     Metadata is merged at the top level, a null removes its key. Vectors of a changed text go in the same
-    transaction. A call that changes nothing leaves no trace.
+    transaction.
     """
     old = find(connection, user_id, memory_id)
     merged = {**old.metadata, **(metadata or {})}
     merged = {key: value for key, value in merged.items() if not (metadata and key in metadata and value is None)}
-    text = old.content if content is None else content
-    rank = priority or old.priority
+    return change(connection, old, old.content if content is None else content, merged, priority or old.priority)
+
+
+def change(
+    connection: apsw.Connection,
+    old: Record,
+    text: str,
+    merged: Mapping[str, Any],
+    rank: str,
+    action: history.Action = "updated",
+) -> Record:
+    """Make a memory's text, whole metadata and priority these, and return it as it is then. Writes.
+
+    Vectors of a changed text go in the same transaction. A call that changes nothing leaves no trace.
+    """
     # Metadata is compared as JSON: in Python 1, 1.0 and True are the same.
-    if (text, _to_json(merged), rank) == (old.content, _to_json(old.metadata), old.priority):
+    if (text, history.to_json(merged), rank) == (old.content, history.to_json(old.metadata), old.priority):
         return old
     digest = text_hash(text)
     copy = connection.execute("SELECT copy FROM memories WHERE seq = ?", (old.seq,)).get
     if digest != old.hash:
-        copy = _next_copy(connection, user_id, digest)
+        copy = _next_copy(connection, old.user_id, digest)
     connection.execute(
         """UPDATE memories SET content = ?, metadata = ?, priority = ?, hash = ?, copy = ?, updated_at = ?, spaced = ?
            WHERE seq = ?""",
         (
             text,
-            _to_json(merged),
+            history.to_json(merged),
             rank,
             digest,
             copy,
@@ -209,10 +252,10 @@ def update(
         ),
     )
     if text != old.content:
-        wordforms.learn(connection, user_id, text)
-        similar.learn(connection, user_id, old.seq, text)
-    history.append(connection, "updated", seq=old.seq)
-    return find(connection, user_id, memory_id)
+        wordforms.learn(connection, old.user_id, text)
+        similar.learn(connection, old.user_id, old.seq, text)
+    history.append(connection, action, seq=old.seq)
+    return find(connection, old.user_id, old.id)
 
 
 def delete(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
@@ -270,6 +313,15 @@ def written_by(connection: apsw.Connection, author: str, seqs: Collection[int]) 
         f"SELECT seq FROM memories WHERE seq IN ({marks}) AND author = ?", (*seqs, author)
     )
     return {seq for (seq,) in rows}
+
+
+def same_text(connection: apsw.Connection, user_id: str, content: str, besides: str) -> str | None:
+    """Return the id of the user's first memory with this text, whatever its case and punctuation, besides one."""
+    found: str | None = connection.execute(
+        "SELECT id FROM memories WHERE user_id = ? AND hash = ? AND id <> ? ORDER BY copy LIMIT 1",
+        (user_id, text_hash(content), besides),
+    ).get
+    return found
 
 
 def count(connection: apsw.Connection, user_id: str) -> int:
@@ -336,14 +388,17 @@ def _records(
         yield Record._make(row)
 
 
-def _next_copy(connection: apsw.Connection, user_id: str, digest: str) -> int:
+def _next_copy(connection: apsw.Connection, user_id: str, digest: str, wanted: int | None = None) -> int:
+    if (
+        wanted is not None
+        and not connection.execute(
+            "SELECT 1 FROM memories WHERE user_id = ? AND hash = ? AND copy = ?", (user_id, digest, wanted)
+        ).get
+    ):
+        return wanted
     return int(
         connection.execute(
             "SELECT coalesce(max(copy) + 1, 0) FROM memories WHERE user_id = ? AND hash = ?",
             (user_id, digest),
         ).get
     )
-
-
-def _to_json(metadata: Mapping[str, Any]) -> str:
-    return json.dumps(metadata, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

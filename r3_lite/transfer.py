@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r3_lite import formats, history, store
+from r3_lite import formats, history, store, talks
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters
 from r3_lite.formats import Item
+from r3_lite.past import Past
 from r3_lite.store import NewMemory
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def import_items(
     valid = _validated(records, user_id, tally)
     # The same items are the same session, also where an import that was broken off is run again.
     content = hashlib.sha256("\0".join(item.content for _, item in valid).encode())
-    batch = f"import:{content.hexdigest()[:16]}"
+    batch = f"{talks.BATCH}{content.hexdigest()[:16]}"
     occurrences: Counter[tuple[str, str]] = Counter()
     for start in range(0, len(valid), batch_size):
         if stopped():
@@ -103,9 +104,13 @@ def import_items(
                     id=item.id,
                     created_at=item.created_at,
                     updated_at=item.updated_at,
-                    batch=batch,
+                    batch=item.past.batch if item.past else batch,
+                    copy=item.past.copy if item.past else None,
                 )
-                _store(connection, tally, index, new, revive, None if skip_duplicates else occurrences)
+                if item.past and item.past.deleted:
+                    _store_deleted(connection, tally, index, new, item.past)
+                else:
+                    _store(connection, tally, index, new, item.past, revive, None if skip_duplicates else occurrences)
         progress(min(start + batch_size, len(valid)), len(valid))
     return tally
 
@@ -131,10 +136,11 @@ def _store(
     tally: Tally,
     index: int,
     new: NewMemory,
+    past: Past | None,
     revive: bool,
     occurrences: Counter[tuple[str, str]] | None,
 ) -> None:
-    """Store one item, or count why not.
+    """Store one item, with its history where it brings one and the memory is new here, or count why not.
 
     With `occurrences`, of what this import held before, a text is stored as often as it occurs.
     """
@@ -164,6 +170,25 @@ def _store(
     )
     tally.duplicates += added.duplicate
     tally.imported += not added.duplicate
+    if past and past.versions and not (added.duplicate or gone):
+        _write_history(connection, new, added.id, past)
+
+
+def _store_deleted(connection: "apsw.Connection", tally: Tally, index: int, new: NewMemory, past: Past) -> None:
+    """Store the history of a memory that was deleted where it comes from, so that it can be restored here too."""
+    owner, _ = (history.owner(connection, new.id) if new.id else None) or (None, False)
+    if new.id is None or owner not in (None, new.user_id):
+        tally.skip(index, "it is deleted, and its id cannot be kept here")
+    elif owner is not None:
+        tally.duplicates += 1
+    else:
+        _write_history(connection, new, new.id, past)
+        tally.imported += 1
+
+
+def _write_history(connection: "apsw.Connection", new: NewMemory, memory_id: str, past: Past) -> None:
+    versions = [history.Version(**version) for version in past.versions]
+    history.write(connection, new.user_id, memory_id, versions, new.created_at or versions[0].timestamp, new.batch)
 
 
 def _read(path: str, roots: Sequence[Path]) -> bytes:

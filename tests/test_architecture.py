@@ -18,17 +18,17 @@ MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 
 # From the top to the bottom: a module imports what lies below it, or beside it without going round in a circle.
 LAYERS = [
-    {"__main__", "cli", "commands", "demo", "app", "graph_tools", "upkeep_tools", "serving"},
+    {"__main__", "cli", "commands", "keeping", "demo", "app", "graph_tools", "upkeep_tools", "serving"},
     {"engine", "health", "cache_upkeep", "knowledge", "models", "render", "graph_text", "duplicates_text"},
-    {"indexer", "transfer", "retrieval", "cache"},
+    {"indexer", "transfer", "recover", "backup", "retrieval", "cache"},
     {"merging", "keywords", "vectors", "graph", "similar", "history", "jobs", "wordforms", "scope", "codes", "store"}
-    | {"accesses"},
-    {"db"},
+    | {"accesses", "export"},
+    {"db", "copies", "sqlite_errors"},
 ]
 # Everything else computes: it is given values and returns values.
 WITH_DATABASE = {module for layer in LAYERS for module in layer}
-HOLDS_SQL = LAYERS[-2] | LAYERS[-1]
-KNOWS_APSW = HOLDS_SQL | {"engine", "retrieval", "health", "indexer"}
+HOLDS_SQL = LAYERS[-2] | {"db", "backup"}
+KNOWS_APSW = HOLDS_SQL | {"copies", "sqlite_errors", "recover", "engine", "retrieval", "health", "indexer"}
 SERVES = {"app", "graph_tools", "upkeep_tools", "serving", "demo"}
 HEAVY = {"numpy", "onnxruntime", "fastembed", "tokenizers", "huggingface_hub", "sqlite_vec", "psutil", "gliner"}
 

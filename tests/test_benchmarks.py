@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import duplicates, locomo, notes
+from benchmarks import duplicates, locomo, notes, plain_notes
 from benchmarks.bars import at_least, at_most
 from benchmarks.coherence import Look, Row, all_in_time, in_time, judge
 from benchmarks.locomo import Conversation, Turn
@@ -158,6 +158,32 @@ def test_bars_are_cleared_at_the_limit_and_open_without_a_figure() -> None:
     assert at_least("a", 0.72, 0.72).passed is True
     assert at_least("a", 0.71, 0.72).passed is False
     assert at_least("a", None, 0.72).passed is None
+
+
+def test_notes_are_scored_by_the_place_of_the_right_one_and_by_how_scores_part() -> None:
+    asked = [
+        plain_notes.Asked("q", "a", ("a", "b"), 0.8),
+        plain_notes.Asked("q", "b", ("c", "d", "e", "b"), 0.5),
+        plain_notes.Asked("q", "z", ("a",), 0.2),
+    ]
+    measured = plain_notes.figures(asked, [0.2, 0.6])
+    assert measured == pytest.approx(
+        {
+            "R@1": 1 / 3, "R@3": 1 / 3, "R@10": 2 / 3, "MRR": (1 + 1 / 4) / 3,
+            "median best score, answerable": 0.5, "median best score, unanswerable": 0.4,
+            # .8 is above both, .5 above one, .2 beside one and below the other.
+            "told apart": 3.5 / 6,
+        }
+    )  # fmt: skip
+
+
+def test_every_question_about_the_plain_notes_has_its_note() -> None:
+    data = json.loads(plain_notes.DATA.read_text(encoding="utf-8"))
+    ids = [note["id"] for note in data["notes"]]
+    assert len(ids) == len(set(ids)) >= 120
+    assert {question["gold"] for question in data["questions"]} <= set(ids)
+    assert len({question["question"] for question in data["questions"]}) >= 100
+    assert len(data["unanswerable"]) >= 15
 
 
 def test_pairs_are_judged_by_precision_and_recall() -> None:

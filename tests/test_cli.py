@@ -18,8 +18,11 @@ from mem0_server import Answer, Mem0, pages
 
 from r3_lite import cli, terminal
 
-COMMANDS = "serve demo add search get list delete import dedupe graph stats config models".split()
-PRINTS_JSON = "add search get list delete import dedupe graph stats models".split()
+COMMANDS = (
+    *"serve demo add search get list delete import dedupe graph stats".split(),
+    *"export backup restore history restore-memory purge config models".split(),
+)
+PRINTS_JSON = set(COMMANDS) - {"serve", "demo", "export", "config"}
 UNKNOWN_ID = "mem_00000000000000000000000"
 FULL = {"R3_INTELLIGENCE": "full"}
 
@@ -81,7 +84,7 @@ def test_every_command_explains_itself(run: Run, command: str) -> None:
 
 def test_the_help_names_exactly_the_commands(run: Run) -> None:
     _, out, _ = run("--help")
-    assert re.findall(r"^ {4}([a-z]+) ", out, re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^ {4}([a-z-]+)\s", out, re.MULTILINE) == list(COMMANDS)
 
 
 def test_the_version_is_that_of_the_package(run: Run) -> None:
@@ -414,6 +417,9 @@ def test_what_cannot_be_done_is_one_line_on_standard_error(run: Run, arguments: 
         ("list", "--db", ""),
         ("list", "--lim", "3"),
         ("config", "emacs"),
+        ("export", "--format", "xml"),
+        ("restore", "b.db"),
+        ("purge", "--deleted"),
     ],
 )
 def test_wrong_usage_has_the_exit_code_2(run: Run, arguments: tuple[str, ...]) -> None:

@@ -205,8 +205,9 @@ def test_a_failed_opening_is_tried_again(db_path: Path) -> None:
 # Migrations
 
 
-def test_migrations_are_numbered_one_after_the_other() -> None:
-    assert [migration.version for migration in load_migrations()] == list(range(1, len(load_migrations()) + 1))
+def test_migrations_are_numbered_in_order_and_each_number_is_there_once() -> None:
+    numbers = [migration.version for migration in load_migrations()]
+    assert numbers == sorted(set(numbers))
 
 
 def test_a_new_file_needs_no_backup(database: Database, db_path: Path) -> None:
@@ -280,7 +281,7 @@ from pathlib import Path
 from r3_lite import db
 if sys.argv[3] == "second":
     known = db.load_migrations()
-    db.load_migrations = lambda: (*known, db.Migration(len(known) + 1, "second", "CREATE TABLE second (a)"))
+    db.load_migrations = lambda: (*known, db.Migration(known[-1].version + 1, "second", "CREATE TABLE second (a)"))
 database = db.Database(Path(sys.argv[1]), synchronous="normal")
 sys.stdin.read()
 with database.write() as connection:

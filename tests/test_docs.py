@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 AGENTS = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
 TOOLS = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
-COMMANDS = "serve demo add search get list delete import dedupe graph stats config models".split()
+COMMANDS = (
+    *"serve demo add search get list delete import dedupe graph stats".split(),
+    *"export backup restore history restore-memory purge config models".split(),
+)
 
 
 def names_of(field: str) -> list[str]:

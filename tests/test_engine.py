@@ -494,3 +494,16 @@ def test_the_last_sentence_of_a_long_note_is_found_by_its_meaning(bundled: Engin
     assert long.indexed
     found = bundled.search("long", "Where did we hide a duplicate to unlock our door?", limit=3)
     assert ids(found).count(long.added.id) == 1
+
+
+def test_what_was_asked_for_before_comes_first_of_equals(engine: Engine) -> None:
+    older, newer = (engine.add(None, f"tea number {n}", wait=True).added.id for n in ("one", "two"))
+
+    def found() -> list[str]:
+        return [hit.record.id for hit in engine.search(None, "tea").ranking.hits]
+
+    assert found() == [newer, older]
+    for _ in range(5):
+        engine.get(None, older)
+    engine.accesses.flush(engine.database)
+    assert found() == [older, newer]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -60,12 +61,14 @@ def test_every_fact_is_measured(whole: Engine, db_path: Path) -> None:
     assert health.database == {
         "path": str(db_path),
         "size": sum(sizes),
+        "free": health.database["free"],
         "writable": True,
         "integrity": "ok",
         "schema_version": health.database["schema_version"],
         "journal_mode": "wal",
     }
     assert health.database["schema_version"] >= 1
+    assert health.database["free"] > 0
     assert health.counts == {"memories": 1, "users": 1, "history": 3}
     assert health.index == {"pending": 0, "failed": 0, "without_vector": 0, "fts_ok": True}
     assert health.model == {"name": "tiny", "dimension": 8, "state": "ready", "last_error": ""}
@@ -253,3 +256,33 @@ def test_a_demo_says_that_it_keeps_nothing() -> None:
     assert health.status == "ok"
     assert "in memory" in health.database["path"]
     assert health.counts["memories"] == 1
+
+
+def test_a_disk_that_is_nearly_full_is_told(whole: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [99_999_999]
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=left[0]))
+    assert verdict(whole) == ("degraded", "The disk of the file has 99 MB left: free some space.")
+    left[0] = 100_000_000
+    assert verdict(whole) == ("ok", "Nothing to do.")
+    assert measure(whole).database["free"] == 100_000_000
+
+
+def test_a_folder_that_takes_no_new_files_is_told(whole: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    status, next_step = verdict(whole)
+    assert status == "degraded"
+    assert "folder" in next_step
+
+
+def test_a_disk_that_cannot_be_asked_is_no_fault(whole: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("shutil.disk_usage", refuse)
+    health = measure(whole)
+    assert (health.status, health.database["free"]) == ("ok", 0)
+
+
+def test_memories_in_memory_need_no_disk(make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
+    assert measure(make_engine(demo=True)).status == "ok"

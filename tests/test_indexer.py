@@ -4,21 +4,23 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import apsw
 import filelock
 import pytest
 from conftest import TinyModel, eventually, without_root_powers
 
+from r3_lite import history, jobs, store, vectors
 from r3_lite import indexer as indexer_module
-from r3_lite import jobs, store, vectors
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
 from r3_lite.embed_models import BundledModel
 from r3_lite.errors import ModelUnavailable
+from r3_lite.extract import Method
 from r3_lite.extractor import Extractor
+from r3_lite.history import Version
 from r3_lite.indexer import BATCH, Indexer
-from r3_lite.jobs import Job
 from r3_lite.store import NewMemory
 
 ALICE = "alice"
@@ -28,8 +30,8 @@ ALICE = "alice"
 def make_indexer(database: Database, encoder: Encoder) -> Iterator[Callable[..., Indexer]]:
     made: list[Indexer] = []
 
-    def make(database: Database = database, encoder: Encoder = encoder) -> Indexer:
-        made.append(Indexer(database, encoder, Extractor(encoder)))
+    def make(database: Database = database, encoder: Encoder = encoder, history_days: int | None = None) -> Indexer:
+        made.append(Indexer(database, encoder, Extractor(encoder), history_days=history_days))
         return made[-1]
 
     yield make
@@ -64,13 +66,13 @@ def test_everything_owed_is_embedded_in_batches(
     database: Database, indexer: Indexer, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
-    do = Indexer._do
+    write = Indexer._write
 
-    def counted(indexer: Indexer, due: list[Job]) -> int:
-        sizes.append(len(due))
-        return do(indexer, due)
+    def counted(indexer: Indexer, results: list[Any], method: Method) -> int:
+        sizes.append(len(results))
+        return write(indexer, results, method)
 
-    monkeypatch.setattr(Indexer, "_do", counted)
+    monkeypatch.setattr(Indexer, "_write", counted)
     texts = [f"cat {n}" for n in range(BATCH + 10)]
     add(database, *texts)
     assert indexer.drain() == BATCH + 10
@@ -458,3 +460,66 @@ def test_a_text_that_needs_no_model_counts_as_read_by_the_best_method(
     again._work()
     with database.read() as connection:
         assert jobs.due(connection, again.space, 10) == []
+
+
+# Old versions
+
+
+def remember(database: Database, versions: int) -> None:
+    """A memory whose versions are of the year 2020."""
+    with database.write() as connection:
+        store.insert(connection, NewMemory(ALICE, "now", id="a"))
+        old = [
+            Version(n, "updated", str(n), {}, "medium", f"2020-01-01T00:00:00.{n:06d}Z") for n in range(1, versions + 1)
+        ]
+        history.write(connection, ALICE, "a", old, "2020-01-01T00:00:00.000000Z")
+
+
+def kept(database: Database) -> list[int]:
+    with database.read() as connection:
+        return [v.version for v in history.versions(connection, ALICE, "a", 9999)[1]]
+
+
+def test_old_versions_are_removed_in_parts_where_they_are_not_kept_for_ever(
+    database: Database, make_indexer: Callable[..., Indexer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(database, 12)
+    parts: list[int] = []
+    real = history.expire
+
+    def counted(connection: apsw.Connection, before: str, limit: int) -> int:
+        parts.append(real(connection, before, limit))
+        return parts[-1]
+
+    monkeypatch.setattr("r3_lite.indexer.EXPIRE_BATCH", 5)
+    monkeypatch.setattr("r3_lite.history.expire", counted)
+    make_indexer(history_days=30).start()
+    eventually(lambda: kept(database) == [12])
+    assert parts == [5, 5, 1]
+
+
+def test_by_default_every_version_is_kept(database: Database, indexer: Indexer) -> None:
+    remember(database, 3)
+    indexer.start()
+    eventually(settled(database, indexer))
+    assert kept(database) == [1, 2, 3]
+
+
+def test_versions_younger_than_the_limit_are_kept(database: Database, make_indexer: Callable[..., Indexer]) -> None:
+    remember(database, 3)
+    indexer = make_indexer(history_days=36_500)
+    indexer.start()
+    eventually(settled(database, indexer))
+    assert kept(database) == [1, 2, 3]
+
+
+def test_old_versions_go_without_any_model_too(
+    database: Database, make_indexer: Callable[..., Indexer], tmp_path: Path
+) -> None:
+    remember(database, 3)
+    off = Encoder("tiny", cache_dir=tmp_path, enabled=False)
+    indexer = make_indexer(encoder=off, history_days=30)
+    indexer.start()
+    eventually(lambda: kept(database) == [3])
+    assert off.state == "off"
+    assert state(database, indexer)["without_vector"] == 1

@@ -119,6 +119,30 @@ def test_a_memory_is_near_a_date_by_its_day(wanted: tuple[int | None, int, int |
     assert date_match([PartialDate(*wanted)], "2023-05-07T13:56:00.000000Z") == closeness
 
 
+@pytest.mark.parametrize(
+    ("wanted", "text", "closeness"),
+    [
+        ((2023, 5, 7), "I went there yesterday", 1.0),
+        ((2023, 4, 24), "two weeks ago", 1.0),
+        ((2023, 4, None), "we moved last month", 1.0),
+        ((None, 4, None), "we moved last month", 1.0),
+        ((2022, 4, None), "we moved last month", 0.0),
+        ((2023, 4, 20), "we moved last month", 0.0),
+        ((2023, 5, 8), "I went there yesterday", 1.0),
+        ((2023, 4, 24), "a while back", 0.0),
+    ],
+)
+def test_a_memory_is_near_the_days_too_that_it_speaks_of(
+    wanted: tuple[int | None, int, int | None], text: str, closeness: float
+) -> None:
+    assert date_match([PartialDate(*wanted)], "2023-05-08T13:56:00.000000Z", text) == closeness
+
+
+def test_a_day_before_the_first_of_all_is_none() -> None:
+    assert relative_dates_in("yesterday, last month, 999 months ago", date(1, 1, 1)) == []
+    assert date_match([PartialDate(None, 5, 7)], "0001-01-01T00:00:00.000000Z", "yesterday") == 0
+
+
 def test_the_nearest_of_several_dates_counts() -> None:
     wanted = [PartialDate(2020, 1, 1), PartialDate(2023, 5, 8)]
     assert date_match(wanted, "2023-05-07T00:00:00.000000Z") == 0.6

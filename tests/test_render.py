@@ -7,7 +7,16 @@ import pytest
 
 from r3_lite import render
 from r3_lite.engine import Found
-from r3_lite.models import AddResult, HistoryEntry, Memory, MemoryPage, SearchHit, SearchResult, SimilarMemory
+from r3_lite.models import (
+    AddResult,
+    HistoryEntry,
+    HistoryResult,
+    Memory,
+    MemoryPage,
+    SearchHit,
+    SearchResult,
+    SimilarMemory,
+)
 from r3_lite.search import Ranking
 
 DAY = "2026-01-31T09:30:00.000000Z"
@@ -27,7 +36,7 @@ def memory(content: str = "Ada drinks tea", **fields: Any) -> Memory:
 
 
 def version(content: str, **fields: Any) -> HistoryEntry:
-    given: dict[str, Any] = {"version": 1, "action": "updated", "metadata": {}, "timestamp": DAY}
+    given: dict[str, Any] = {"version": 1, "action": "updated", "metadata": {}, "priority": "medium", "timestamp": DAY}
     return HistoryEntry(content=content, **(given | fields))
 
 
@@ -84,6 +93,27 @@ def test_long_texts_stay_under_the_ceiling_and_say_that_they_are_short(content: 
         assert kept[0].content[:-1] == content[: len(kept[0].content) - 1]
         assert kept[0].content.endswith("…")
         assert kept[0].metadata == {"_truncated": True}
+
+
+def test_a_long_text_is_shortened_to_the_place_that_answers() -> None:
+    words = ["filler"] * 20_000
+    words[9_000:9_004] = ["the", "Port", "of", "staging"]
+    words[15_000] = "port"
+    (kept, *_), cut = render.fit([memory(" ".join(words))] * 30, ["staging", "port"])
+    assert cut
+    assert kept.content.startswith("…")
+    assert kept.content.endswith("…")
+    assert "the Port of staging" in kept.content
+    assert kept.content[1:-1] in " ".join(words)
+
+
+@pytest.mark.parametrize(
+    ("word", "begins", "ends"), [("first", True, False), ("last", False, True), ("none", True, False)]
+)
+def test_a_place_at_an_end_of_the_text_is_no_further_than_that(word: str, begins: bool, ends: bool) -> None:
+    text = f"first {'filler ' * 20_000}last"
+    (kept, *_), _ = render.fit([memory(text)] * 30, [word])
+    assert (text.startswith(kept.content[:-1]), text.endswith(kept.content[1:])) == (begins, ends)
 
 
 def test_large_metadata_keeps_small_values_under_short_keys() -> None:
@@ -242,12 +272,36 @@ def test_a_page_says_what_it_shows_of_how_many(arguments: tuple[int, int, int, b
 
 
 def test_a_history_says_what_it_shows_of_how_many() -> None:
-    assert render.history_message(9, 2, False, 50) == "2 of 9 versions, oldest first."
-    cut = render.history_message(9, 2, True, 501)
-    assert cut == (
+    only = [version("x", version=1, action="created")]
+    assert render.history_message("mem_1", 1, only, False, 50) == "1 of 1 versions, oldest first."
+    last = [version("x", version=8), version("y", version=9)]
+    assert render.history_message("mem_1", 9, last, True, 501) == (
         "2 of 9 versions, oldest first. limit is at most 500. "
-        "Long ones are shortened or left out: ask with a smaller limit."
+        "Long ones are shortened or left out: ask with a smaller limit. To bring one back: "
+        "update_memory with its text, or the command r3-lite restore-memory mem_1 --version N."
     )
+
+
+def test_a_history_says_how_many_versions_are_no_longer_kept() -> None:
+    shown = [version("x", version=7), version("y", version=8)]
+    assert render.history_message("mem_1", 2, shown, False, 50).startswith(
+        "2 of 2 versions, oldest first. 6 older ones are no longer kept. "
+    )
+
+
+@pytest.mark.parametrize("action", ["deleted", "merged"])
+def test_a_memory_that_is_gone_is_added_anew(action: str) -> None:
+    gone = [version("x", version=1, action=action)]
+    assert render.history_message("mem_1", 1, gone, False, 50) == (
+        "1 of 1 versions, oldest first. To bring one back: add_memory with its text, metadata and priority, or the "
+        "command r3-lite restore-memory mem_1 --version N."
+    )
+
+
+def test_a_version_is_shown_so_that_it_can_be_stored_again() -> None:
+    entry = version("first\nsecond", version=3, action="updated", metadata={"é": [1]}, priority="high")
+    shown = render.history(HistoryResult(history=[entry], message="all"))
+    assert shown == f'all\n3. updated {entry.timestamp} high {{"é": [1]}}: first\n  second'
 
 
 def test_a_line_is_flat_and_of_bounded_length() -> None:

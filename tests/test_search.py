@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -20,7 +20,6 @@ from r3_lite.search import (
     Candidates,
     Ranking,
     Weights,
-    coverage,
     pool,
     rank,
 )
@@ -28,8 +27,8 @@ from r3_lite.store import Record
 
 # Nothing but meaning and keywords, so that sums can be computed by hand.
 BARE = Weights(
-    semantic=0.6, context=0.0, keyword=0.4, author=0.0, date=0.0, time_word=0.0, length=0.0, priority=0.0,
-    recency=0.0, latest=0.0, previous=0.0, following=0.0, session=0.0,
+    semantic=0.6, context=0.0, keyword=0.4, coverage=0.0, author=0.0, date=0.0, time_word=0.0, asking=0.0,
+    priority=0.0, access=0.0, recency=0.0, latest=0.0, answer=0.0, following=0.0, session=0.0,
 )  # fmt: skip
 
 
@@ -60,7 +59,8 @@ def order(ranking: Ranking) -> list[int]:
 
 
 def test_meaning_and_keywords_are_scaled_by_their_best_and_added() -> None:
-    found = ranked("port", [memory(1), memory(2)], {1: 0.8, 2: 0.4}, {1: 2.0, 2: 4.0})
+    memories = [memory(1, "port of call"), memory(2, "a port")]
+    found = ranked("port", memories, {1: 0.8, 2: 0.4}, {1: 2.0, 2: 4.0})
     parts = {hit.record.seq: hit.breakdown for hit in found.hits}
     assert parts[1].total == pytest.approx(0.6 * 1 + 0.4 * 0.5)
     assert parts[2].total == pytest.approx(0.6 * 0.5 + 0.4 * 1)
@@ -86,7 +86,6 @@ def test_the_parts_that_a_client_sees_are_those_that_are_not_zero() -> None:
         ("when did it happen", {"content": "it happened last Monday"}, {"time_word": 0.1}),
         ("the latest news", {"created_at": "2024-01-30T12:00:00.000000Z"}, {"latest": 0.2}),
         ("anything", {"priority": "critical"}, {"priority": 0.1}),
-        ("anything", {"content": "word " * 30}, {"length": 0.1}),
     ],
 )
 def test_what_the_query_asks_for_besides_lifts_a_memory(
@@ -105,23 +104,75 @@ def test_a_low_priority_lowers_a_memory() -> None:
     assert order(ranked("x", memories, {1: 0.51, 2: 0.50}, weights=replace(BARE, priority=0.1))) == [2, 1]
 
 
-def test_neighbours_and_the_best_of_the_session_lift_a_memory() -> None:
-    memories = [memory(1, session="s"), memory(2, session="s"), memory(3)]
-    cosines = {1: 0.8, 2: 0.4, 3: 0.4}
-    weights = replace(BARE, previous=0.1, following=0.2, session=0.3)
-    found = ranked("x", memories, cosines, weights=weights, neighbours={1: (None, 2), 2: (1, None)})
-    own = {1: 0.6, 2: 0.3, 3: 0.3}
+def test_keywords_count_as_much_as_the_best_covered_text_proves() -> None:
+    """A term that d of n texts hold weighs log(1 + n / (1 + d)): here two, one and none of two texts."""
+    memories = [memory(1, "the port siren"), memory(2, "a port")]
+    weights = replace(BARE, semantic=0, coverage=0.3)
+    found = ranked("port siren pier", memories, bm25={1: 3.0, 2: 1.5}, weights=weights)
+    port, siren, pier = math.log(1 + 2 / 3), math.log(1 + 2 / 2), math.log(1 + 2 / 1)
+    best, other = ((port + siren) / (port + siren + pier), port / (port + siren + pier))
+    parts = {hit.record.seq: hit.breakdown for hit in found.hits}
+    assert (parts[1].coverage, parts[2].coverage) == pytest.approx((0.3 * best, 0.3 * other))
+    assert (parts[1].keyword, parts[2].keyword) == pytest.approx((0.4 * best, 0.2 * best))
+
+
+def test_the_name_of_an_author_in_the_query_covers_nothing() -> None:
+    memories = [memory(1, "Ana, hello", author="Ben"), memory(2, "my new port", author="Ana")]
+    query = parse_query("which port does Ana use", ["Ana", "Ben"])
+    weights = replace(BARE, coverage=0.3)
+    found = rank(query, Candidates({m.seq: m for m in memories}, bm25={1: 1.0, 2: 1.0}), limit=5, weights=weights)
+    parts = {hit.record.seq: hit.breakdown for hit in found.hits}
+    # "port" one of two texts holds, "use" none: log(1 + 2/2) of that and log(1 + 2/1).
+    assert parts[2].coverage == pytest.approx(0.3 * math.log(2) / (math.log(2) + math.log(3)))
+    assert parts[1].coverage == 0
+
+
+def test_a_memory_that_ends_in_a_question_loses() -> None:
+    memories = [memory(1, "Which port is it? "), memory(2, "It is a port."), memory(3, "何番ですか？")]
+    found = ranked("x", memories, {1: 0.5, 2: 0.5, 3: 0.5}, weights=replace(BARE, asking=0.1))
+    parts = {hit.record.seq: hit.breakdown.asking for hit in found.hits}
+    assert parts == {2: 0.0, 1: -0.1, 3: -0.1}
+
+
+def test_a_memory_that_is_often_asked_for_gains_a_little() -> None:
+    found = ranked(
+        "x", [memory(1), memory(2), memory(3)], {1: 0.5, 2: 0.5, 3: 0.5},
+        weights=replace(BARE, access=0.02), accesses={1: 64, 2: 7, 8: 9},
+    )  # fmt: skip
+    parts = {hit.record.seq: hit.breakdown.access for hit in found.hits}
+    assert parts == pytest.approx({1: 0.02, 2: 0.02 * 3 / math.log2(65), 3: 0.0})
+
+
+def test_an_answer_gains_from_its_question_a_turn_from_the_next_and_from_the_best_of_the_session() -> None:
+    memories = [memory(1, "which port?", session="s"), memory(2, session="s"), memory(3, session="s"), memory(4)]
+    cosines = {1: 0.8, 2: 0.4, 3: 0.2, 4: 0.4}
+    weights = replace(BARE, answer=0.1, following=0.2, session=0.3)
+    around = {1: (None, 2), 2: (1, 3), 3: (2, None)}
+    found = ranked("x", memories, cosines, weights=weights, neighbours=around)
+    own = {1: 0.6, 2: 0.3, 3: 0.15, 4: 0.3}
     parts = {hit.record.seq: hit.breakdown for hit in found.hits}
     assert parts[1].total == pytest.approx(own[1] + 0.2 * own[2] + 0.3 * own[1])
-    assert parts[2].total == pytest.approx(own[2] + 0.1 * own[1] + 0.3 * own[1])
+    assert parts[2].total == pytest.approx(own[2] + 0.1 * own[1] + 0.2 * own[3] + 0.3 * own[1])
+    # What stands before the third is no question.
+    assert parts[3].total == pytest.approx(own[3] + 0.3 * own[1])
     # A memory without a session is one of its own.
-    assert parts[3].total == pytest.approx(own[3] + 0.3 * own[3])
+    assert parts[4].total == pytest.approx(own[4] + 0.3 * own[4])
+
+
+def test_notes_of_one_import_do_not_lift_each_other_and_turns_of_one_do() -> None:
+    batch: dict[str, Any] = {"session": "import:2024-01-01T00:00:00.000000Z"}
+    cosines = {1: 0.8, 2: 0.4}
+    weights = replace(BARE, session=0.3)
+    for author, best in ((None, 0.3), ("Ana", 0.6)):
+        found = ranked("x", [memory(1, author=author, **batch), memory(2, author=author, **batch)], cosines,
+                       weights=weights)  # fmt: skip
+        assert {hit.record.seq: hit.breakdown.session for hit in found.hits}[2] == pytest.approx(0.3 * best)
 
 
 def test_a_neighbour_that_is_no_candidate_lifts_nothing() -> None:
-    weights = replace(BARE, previous=0.1, following=0.2)
+    weights = replace(BARE, answer=0.1, following=0.2)
     found = ranked("x", [memory(1)], {1: 0.8}, weights=weights, neighbours={1: (8, 9)})
-    assert found.hits[0].breakdown.neighbours == 0
+    assert (found.hits[0].breakdown.answer, found.hits[0].breakdown.following) == (0, 0)
 
 
 def test_context_counts_for_its_share_of_the_meaning() -> None:
@@ -169,6 +220,12 @@ def test_a_distant_memory_without_a_word_of_the_query_is_no_answer() -> None:
     assert (order(found), found.candidates, found.below) == ([1], 2, 1)
 
 
+def test_a_distant_memory_that_is_near_with_the_turn_before_it_is_an_answer() -> None:
+    memories = [memory(1), memory(2, "yes, last week")]
+    found = ranked("x", memories, {1: 0.5, 2: 0.0}, weights=replace(BARE, context=0.5), context={2: 0.6})
+    assert order(found) == [1, 2]
+
+
 def test_a_memory_far_behind_the_best_is_no_answer() -> None:
     found = ranked("x", [memory(1), memory(2)], {1: 0.9, 2: 0.9 * RELATIVE_FLOOR * 0.9})
     assert order(found) == [1]
@@ -207,6 +264,28 @@ CANDIDATES = st.dictionaries(
 )
 
 
+def test_the_parts_of_a_breakdown_add_up_to_the_rank() -> None:
+    memories = [
+        memory(1, "When is the port open?", session="s", author="Ana", priority="high"),
+        memory(2, "Since Monday, on 2024-01-02", session="s", author="Ben"),
+        memory(3, "the port of Ghent", day=9, priority="low"),
+    ]
+    query = parse_query("when did Ana see the port on 2024-01-01", ["Ana"])
+    candidates = Candidates(
+        {m.seq: m for m in memories}, {1: 0.5, 2: 0.3, 3: 0.4}, {1: 3.0, 3: 2.0}, {2: 0.6},
+        {1: (None, 2), 2: (1, None)}, {3: {"Ghent": 0.5}}, {2: 5},
+    )  # fmt: skip
+    hits = rank(query, candidates, limit=5).hits
+    assert len(hits) == 3
+    for hit in hits:
+        shown = hit.breakdown.shown()
+        shown.pop("cosine")
+        assert sum(shown.values()) == pytest.approx(hit.breakdown.total, abs=1e-3)
+        assert hit.score / hits[0].score == pytest.approx(hit.breakdown.total / hits[0].breakdown.total)
+    used = {part for hit in hits for part in hit.breakdown.shown()}
+    assert used == {field.name for field in fields(Breakdown)} - {"own"}
+
+
 @settings(max_examples=200)
 @given(CANDIDATES, st.floats(0, 1), st.integers(1, 12), QUERIES)
 def test_scores_are_between_0_and_1_and_in_order_whatever_the_candidates(
@@ -230,28 +309,6 @@ def test_scores_are_between_0_and_1_and_in_order_whatever_the_candidates(
     assert found.candidates == len(drawn)
     assert 0 <= found.below <= found.candidates - len(found.hits)
     assert found == ranked(query, memories[::-1], cosines, bm25, WEIGHTS, **more)
-
-
-@pytest.mark.parametrize(
-    ("terms", "share"),
-    [
-        (("port",), 1.0),
-        (("ports", "deploying"), 1.0),
-        (("port", "nothing"), 0.5),
-        (("caroline",), 1.0),
-        (("2024", "01"), 1.0),
-        (("creme", "brulee"), 1.0),
-        (("crème",), 1.0),
-        (("東 京",), 1.0),
-        (("京 都",), 0.0),
-        (("서 울",), 1.0),
-        (("nothing",), 0.0),
-        ((), 0.0),
-    ],
-)
-def test_coverage_is_the_share_of_terms_held(terms: tuple[str, ...], share: float) -> None:
-    record = memory(1, "The Port was deployed. Crème brûlée in 東京 and 서울", author="Caroline")
-    assert coverage(terms, record) == share
 
 
 def test_a_keyword_match_holds_a_term_at_least() -> None:

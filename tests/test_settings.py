@@ -99,6 +99,8 @@ def test_imports_come_from_home_and_the_temporary_folder_unless_set() -> None:
         ("R3_CACHE_MAX_SIZE", "CANARY"),
         ("R3_DB_PATH", "~CANARY-nobody/x.db"),
         ("R3_IMPORT_ROOTS", "~CANARY-nobody/x"),
+        ("R3_USER_ID", " "),
+        ("R3_USER_ID", "CANARY" * 50),
     ],
 )
 def test_an_unusable_value_is_refused_by_the_name_of_its_variable(

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -555,6 +556,29 @@ def test_neighbours_are_those_of_the_same_session_and_user(connection: apsw.Conn
     assert store.neighbours(connection, []) == {}
 
 
+def test_neighbours_in_time_have_an_author_and_little_time_between(connection: apsw.Connection) -> None:
+    def turn(minute: int, author: str | None = "Ana", user_id: str = ALICE, batch: str | None = None) -> int:
+        created = f"2024-01-01T{minute // 60:02}:{minute % 60:02}:00.000000Z"
+        return insert(
+            connection, f"text {minute} {author} {batch}", user_id, metadata={"author": author} if author else {},
+            created_at=created, batch=batch,
+        ).seq  # fmt: skip
+
+    first, his, imported, second = turn(0), turn(1, user_id=BOB), turn(2, batch="import:1"), turn(30)
+    note, late = turn(31, None), turn(32)
+    later, next_imported = turn(63), turn(20, batch="import:1")
+    found = store.neighbours_in_time(
+        connection, [first, his, imported, second, late, later, next_imported, 999], timedelta(minutes=30)
+    )
+    assert found == {
+        first: (None, second), second: (first, None), his: (None, None),
+        # A note stands between the two, and more than the gap between the next two.
+        late: (None, None), later: (None, None),
+        imported: (None, next_imported), next_imported: (imported, None),
+    }  # fmt: skip
+    assert note not in found
+
+
 def test_of_long_texts_an_excerpt_can_be_fetched(connection: apsw.Connection) -> None:
     seq = insert(connection, "東京 and more", metadata={"a": 1}).seq
     assert store.fetch(connection, [seq], excerpt=4)[seq].content == "東京 a"
@@ -754,6 +778,7 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: history.versions(c, ALICE, m.id, 10),
         lambda c, m: history.owner(c, m.id),
         lambda c, m: store.neighbours(c, [m.seq]),
+        lambda c, m: store.neighbours_in_time(c, [m.seq], timedelta(minutes=30)),
         lambda c, m: store.count(c, ALICE),
         lambda c, m: store.generation(c, ALICE),
         lambda c, m: store.delete_all(c, ALICE),
@@ -769,7 +794,7 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: jobs.record_failure(c, 1, "embed", m.seq, "x"),
         lambda c, m: vectors.find_space(c, "first"),
     ],
-    ids=range(28),
+    ids=range(29),
 )
 def test_no_call_reads_a_whole_table(
     connection: apsw.Connection, call: Callable[[apsw.Connection, Record], object]

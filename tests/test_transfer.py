@@ -1,10 +1,12 @@
 """Imports: which files may be read, what becomes of every item."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ from conftest import without_root_powers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r3_lite import history, store, transfer
+from r3_lite import history, recover, store, transfer
 from r3_lite.clock import ID_PATTERN
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters, R3Error
+from r3_lite.export import Format, export
 from r3_lite.formats import records
-from r3_lite.store import Record
+from r3_lite.store import NewMemory, Record
 from r3_lite.transfer import Tally, import_items, read_file
 
 ALICE, BOB = "alice", "bob"
@@ -483,3 +486,108 @@ def test_an_import_that_was_killed_and_run_again_comes_to_the_same(db_path: Path
 def test_the_limit_on_errors_shown_is_for_clients_only(database: Database) -> None:
     tally = run(database, [7] * 200)
     assert len(tally.errors) == 200 > transfer.MAX_ERRORS_SHOWN
+
+
+# Our own export
+
+
+def exported(database: Database, folder: Path, user_id: str = ALICE, form: Format = "jsonl") -> list[Any]:
+    (folder / "export").write_text("".join(export(database, form, user_id)), encoding="utf-8", newline="")
+    return read_file(str(folder / "export"), [folder])
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "other.db", synchronous="normal")
+    yield database
+    database.close()
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_an_export_of_ours_brings_history_copies_and_deleted_memories(
+    database: Database, other: Database, tmp_path: Path, form: Format
+) -> None:
+    with database.write() as connection:
+        first = store.insert(connection, NewMemory(ALICE, "tea", batch="trip")).id
+        store.update(connection, ALICE, first, content="coffee")
+        for _ in range(2):
+            store.insert(connection, NewMemory(ALICE, "honey"), check_duplicates=False)
+        gone = store.insert(connection, NewMemory(ALICE, "salt", created_at="2001-01-01T00:00:00.000000Z")).id
+        store.delete(connection, ALICE, gone)
+    records = exported(database, tmp_path, form=form)
+    tally = run(other, records)
+    assert (tally.total, tally.imported) == (4, 4)
+    with other.write() as connection:
+        assert [v.action for v in history.versions(connection, ALICE, first, 9)[1]] == ["created", "updated"]
+        assert [v.content for v in history.versions(connection, ALICE, first, 9)[1]] == ["tea", "coffee"]
+        copies = connection.execute("SELECT copy, batch FROM memories ORDER BY seq").fetchall()
+        assert copies == [(0, "trip"), (0, None), (1, None)]
+        restored = recover.restore(connection, ALICE, gone)
+        assert (restored.content, restored.created_at) == ("salt", "2001-01-01T00:00:00.000000Z")
+
+
+def test_an_export_read_again_changes_nothing(database: Database, other: Database, tmp_path: Path) -> None:
+    with database.write() as connection:
+        store.insert(connection, NewMemory(ALICE, "tea"))
+        store.insert(connection, NewMemory(ALICE, "tea"), check_duplicates=False)
+        store.delete(connection, ALICE, store.insert(connection, NewMemory(ALICE, "salt")).id)
+    records = exported(database, tmp_path)
+    for target in (database, other, other):
+        before = "".join(export(target, "jsonl", ALICE))
+        tally = run(target, records)
+        assert tally.imported + tally.duplicates == tally.total == 3
+        if before.count("\n") > 1:
+            assert tally.duplicates == 3
+            assert "".join(export(target, "jsonl", ALICE)) == before
+
+
+def test_what_is_known_here_keeps_its_own_history(database: Database, other: Database, tmp_path: Path) -> None:
+    with database.write() as connection:
+        memory_id = store.insert(connection, NewMemory(ALICE, "tea")).id
+    records = exported(database, tmp_path)
+    run(other, records)
+    with other.write() as connection:
+        store.delete(connection, ALICE, memory_id)
+    assert run(other, records).skipped == 1
+    assert run(other, records, revive=True).imported == 1
+    with other.read() as connection:
+        actions = [v.action for v in history.versions(connection, ALICE, memory_id, 9)[1]]
+    assert actions == ["created", "deleted", "restored"]
+
+
+def test_another_users_ids_are_not_taken(database: Database, other: Database, tmp_path: Path) -> None:
+    with database.write() as connection:
+        first = store.insert(connection, NewMemory(ALICE, "tea")).id
+        gone = store.insert(connection, NewMemory(ALICE, "salt")).id
+        store.update(connection, ALICE, first, content="coffee")
+        store.delete(connection, ALICE, gone)
+    records = exported(database, tmp_path)
+    run(other, records)
+    tally = run(other, records, user_id="bob")
+    assert (tally.imported, tally.skipped, tally.strangers) == (1, 1, 2)
+    with other.read() as connection:
+        (copy,) = store.page(connection, "bob", 9, 0)[1]
+        assert copy.id != first
+        assert [v.content for v in history.versions(connection, "bob", copy.id, 9)[1]] == ["tea", "coffee"]
+        assert history.versions(connection, ALICE, gone, 9)[0] == 2
+
+
+def test_a_broken_past_is_told_for_its_item_alone(other: Database, tmp_path: Path) -> None:
+    lines = [
+        {"format": "r3-lite", "version": 1},
+        {"id": "a", "content": "tea", "history": [{"version": "CANARY"}]},
+        {"id": "b", "deleted": True},
+        {"id": "c", "content": "honey"},
+        7,
+    ]
+    (tmp_path / "export").write_text("\n".join(map(json.dumps, lines)))
+    tally = run(other, read_file(str(tmp_path / "export"), [tmp_path]))
+    assert (tally.total, tally.imported, tally.failed) == (4, 1, 3)
+    assert "CANARY" not in str(tally.errors)
+
+
+def test_an_export_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    for text in ('{"format": "r3-lite", "version": 2}\n{"content": "tea"}', '{"format": "r3-lite", "version": 2}'):
+        (tmp_path / "export").write_text(text)
+        with pytest.raises(ImportFailed, match="newer"):
+            read_file(str(tmp_path / "export"), [tmp_path])
