@@ -45,6 +45,8 @@ INITIALIZE = {
     "clientInfo": {"name": "peers", "version": "1"},
 }
 
+TAKEN = ("add", "search", "encoder", "add cpu", "search cpu")
+
 Call = tuple[str, dict[str, Any]]
 """A tool and its arguments."""
 
@@ -123,6 +125,11 @@ class Pipe:
         whole = psutil.Process(self._process.pid)
         return float(sum(one.memory_info().rss for one in (whole, *whole.children(recursive=True))) / 2**20)
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time that the process has had, to the tick of the system's clock (often 10 ms)."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
+
     def close(self) -> None:
         """End the input, and the process if that does not."""
         assert self._process.stdin is not None
@@ -139,28 +146,22 @@ class Pipe:
 
 @dataclass(slots=True)
 class Session:
-    """A running peer, with the milliseconds that its calls took."""
+    """A running peer, with the milliseconds that its calls took, on the clock and of processor time."""
 
     peer: Peer
     home: Path
     pipe: Pipe
-    took: dict[str, list[float]] = field(default_factory=lambda: {"add": [], "search": [], "encoder": []})
+    took: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TAKEN})
 
     def add(self, text: str, *, counts: bool = True) -> None:
-        """Store a text and wait, off the clock, until nothing is left to do."""
-        _, ms, _ = self._timed(self.peer.add(text))
+        """Store a text; where it counts, wait off the clock until nothing is left to do."""
+        self._call("add", self.peer.add(text), counts)
         if counts:
-            self.took["add"].append(ms)
-        self.settle()
+            self.settle()
 
     def search(self, query: str, *, counts: bool = True) -> list[str]:
         """Return the texts that are found."""
-        result, ms, encoder_ms = self._timed(self.peer.search(query))
-        if counts:
-            self.took["search"].append(ms)
-            if encoder_ms is not None:
-                self.took["encoder"].append(encoder_ms)
-        return self.peer.texts(result)
+        return self.peer.texts(self._call("search", self.peer.search(query), counts))
 
     def settle(self) -> None:
         """Return when the peer has nothing left to do."""
@@ -169,11 +170,17 @@ class Session:
             while structured(self.pipe.ask("tools/call", {"name": tool, "arguments": arguments}))["pending"]:
                 time.sleep(0.01)
 
-    def _timed(self, call: Call) -> tuple[dict[str, Any], float, float | None]:
-        began = time.perf_counter()
+    def _call(self, what: str, call: Call, counts: bool) -> dict[str, Any]:
+        used, began = self.pipe.cpu_seconds() if counts else 0.0, time.perf_counter()
         result = self.pipe.ask("tools/call", {"name": call[0], "arguments": call[1]})
         ms = (time.perf_counter() - began) * 1000
-        return (result, result["ms"], result["encoder_ms"]) if self.peer.over == "in process" else (result, ms, None)
+        if counts:
+            self.took[f"{what} cpu"].append((self.pipe.cpu_seconds() - used) * 1000)
+            within = self.peer.over == "in process"
+            self.took[what].append(result["ms"] if within else ms)
+            if within and what == "search":
+                self.took["encoder"].append(result["encoder_ms"])
+        return result
 
 
 def start(peer: Peer, kit: Path, home: Path) -> Session:
@@ -293,6 +300,7 @@ def in_process(name: str, about: str, *, kept: str = "", product: bool = True, p
         lambda query: ("search", {"text": query}),
         lambda result: result["texts"],
         variables=lambda kit, home: {**environment(home), "OPENAI_API_KEY": "none"},
+        idle=("settle", {}),
         pip=pip,
         kept=kept,
         product=product,

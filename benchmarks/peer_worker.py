@@ -1,7 +1,8 @@
 """A library behind a pipe: runs mem0, or r3-lite's own engine, in this process and times it from inside.
 
 It is started with the Python of the library's own virtual environment. It reads JSON lines as an MCP server does and
-knows two tools, `add` and `search`; each answer tells the milliseconds of the call and those of the encoder in it.
+knows the tools `add` and `search`, whose answers tell the milliseconds of the call and those of the encoder in it, and
+`settle`, which answers when nothing is left to do.
 mem0 embeds with sentence-transformers and the weights in MODEL, or, as `mem0-faiss-bundled`, with r3-lite's model.
 
     PYTHONPATH=. PYTHON benchmarks/peer_worker.py r3-lite|mem0-faiss|mem0-qdrant|mem0-faiss-bundled FOLDER [MODEL]
@@ -133,11 +134,16 @@ class Ours:
 
 def answer(library: Library, encoder: Stopwatch, name: str, arguments: dict[str, str]) -> dict[str, Any]:
     """Call one tool and return what it found and its times."""
+    if name == "settle":
+        library.settle()
+        return {"structuredContent": {"pending": 0}}
+    found: list[str] = []
     before, began = encoder.seconds, time.perf_counter()
-    found = library.search(arguments["text"]) if name == "search" else (library.add(arguments["text"]), [])[1]
+    if name == "search":
+        found = library.search(arguments["text"])
+    else:
+        library.add(arguments["text"])
     ms, encoder_ms = (time.perf_counter() - began) * 1000, (encoder.seconds - before) * 1000
-    # The next call of anybody shall not be disturbed by what this one left to do.
-    library.settle()
     return {"ms": ms, "encoder_ms": encoder_ms, "texts": found}
 
 

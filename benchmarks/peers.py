@@ -3,7 +3,8 @@
 Method: each peer (`peer_kinds.py`) is installed from its registry into a folder of its own, filled with the same notes
 in the same order by its normal add, and left running beside the others. Then questions in other words than their notes
 are asked, each once, and fresh notes are added: every question and every note goes to all peers in turn, in an order
-that is drawn anew each time, so that whatever else the machine does falls upon all alike. No call is timed while
+that is drawn anew each time, so that whatever else the machine does falls upon all alike. Beside the time on the clock
+stands the processor time of the peer's process, a mean, which a busy machine disturbs less. No call is timed while
 another peer works, nor while r3-lite still embeds what an add left to it. At last each is stopped and started again
 with what it has stored, three times, until it answers a search.
 
@@ -46,7 +47,6 @@ from benchmarks.peer_kinds import LIMIT, PEERS, Peer, Session, install, start
 
 MEMORIES, QUESTIONS, ADDS, STARTS = 3_000, 100, 60, 3
 WARM_UP = 5
-FILLED_AT_ONCE = 4
 FASTER_ADD = 4.0
 # What may be within the noise of one run and still counts as not behind.
 SLACK = 1.05
@@ -91,9 +91,11 @@ def fill(session: Session, given: Material) -> None:
     """Store the notes and warm up. Raises RuntimeError if nothing is found after."""
     for text in given.held:
         session.add(text, counts=False)
+    session.settle()
     for text, query in zip(given.fresh[:WARM_UP], given.warm, strict=True):
         session.add(text, counts=False)
         session.search(query, counts=False)
+    session.settle()
     check(session, given)
 
 
@@ -124,11 +126,12 @@ def stored_mb(home: Path) -> float:
     return sum(file.stat().st_size for file in home.rglob("*") if file.is_file() and file.name != "peer.log") / 2**20
 
 
-def percentiles(values: Sequence[float]) -> dict[str, float] | None:
-    """Return the median and the 95th percentile, or None of nothing."""
+def summary(values: Sequence[float]) -> dict[str, float] | None:
+    """Return the median, the 95th percentile and the mean, or None of nothing."""
     if len(values) < 2:
         return None
-    return {"p50": statistics.median(values), "p95": statistics.quantiles(values, n=20)[-1]}
+    p95 = statistics.quantiles(values, n=20)[-1]
+    return {"p50": statistics.median(values), "p95": p95, "mean": statistics.fmean(values)}
 
 
 @contextlib.contextmanager
@@ -185,19 +188,19 @@ def measure(peers: Sequence[Peer], given: Material, kept: Path, homes: Path) -> 
         row = figures[session.peer.name]
         row["start_seconds"] = statistics.median(starts[session.peer.name] or [float("nan")])
         row["stored_mb"] = stored_mb(session.home)
-        row |= {name: percentiles(values) for name, values in session.took.items()}
+        row |= {name: summary(values) for name, values in session.took.items()}
     return {"peers": {name: row for name, row in figures.items() if name not in failed}, "failed": failed}
 
 
 def fill_all(running: Sequence[Session], given: Material, failed: dict[str, str]) -> None:
-    """Fill some at a time: nothing is timed yet."""
+    """Fill all at once: nothing is timed yet."""
 
     def one(session: Session) -> None:
         with trying(session.peer, failed):
             fill(session, given)
             print(f"{session.peer.name}: filled", flush=True)
 
-    with ThreadPoolExecutor(FILLED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max(1, len(running))) as pool:
         list(pool.map(one, running))
 
 
@@ -254,9 +257,9 @@ def bars(figures: Figures) -> list[Bar]:
 
 def print_peers(figures: Figures) -> None:
     """Print one row per peer, and what dropped out."""
-    table = Table(title=f"{figures['memories']:,} memories; milliseconds, p50 / p95", title_justify="left")
+    table = Table(title=f"{figures['memories']:,} memories; milliseconds, p50 / p95 (CPU: mean)", title_justify="left")
     table.add_column("")
-    for column in ("add", "search", "encoder", "recall@10", "MB resident", "start, s", "MB stored"):
+    for column in ("add", "CPU", "search", "CPU", "encoder", "recall@10", "MB resident", "start, s", "MB stored"):
         table.add_column(column, justify="right")
     over = ""
     for name, row in sorted(figures["peers"].items(), key=lambda item: item[1]["over"] != "stdio"):
@@ -264,12 +267,16 @@ def print_peers(figures: Figures) -> None:
             over = row["over"]
             table.add_section()
             table.add_row(f"[bold]{over}[/]")
-        times = [f"{one['p50']:.1f} / {one['p95']:.1f}" if one else "–" for one in (row["add"], row["search"])]
+        times = [
+            text
+            for what in ("add", "search")
+            for text in (f"{row[what]['p50']:.1f} / {row[what]['p95']:.1f}", f"{row[f'{what} cpu']['mean']:.1f}")
+        ]
         encoder = f"{row['encoder']['p50']:.1f}" if row["encoder"] else "–"
         recall = " / ".join(f"{row['recall@10'][origin]:.2f}" for origin in (PLAIN, MADE_UP))
         rest = (recall, f"{row['resident_mb']:.0f}", f"{row['start_seconds']:.1f}")
         table.add_row(name, *times, encoder, *rest, f"{row['stored_mb']:.1f}")
-    Console(width=120).print(table)
+    Console(width=130).print(table)
     for name, reason in figures["failed"].items():
         print(f"{name}: not measured. {reason}")
     print(f"load average {figures['load_average']}")

@@ -19,7 +19,7 @@ from benchmarks.server import ROOT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK = "#6e7781"
+INK = "#768390"
 COLOURS = ("#2f81d6", "#cf6a14", "#2a9968", "#9467cf", "#cf4550", "#8a7a2e", "#3a97a6", "#b0508e")
 SEARCHES = (SEARCH, FILTERED, SMALL_SEARCH)
 OTHERS = ("add", "list of 100", "get")
