@@ -40,6 +40,8 @@ def add(args: argparse.Namespace, settings: Settings) -> int:
         terminal.show_json(result.model_dump())
         return 0
     print(f"{result.message}: {result.memory_id}")
+    if settings.demo:
+        terminal.complain("kept in memory only (demo): it is gone already")
     if stored.differs:
         terminal.complain("its metadata and priority stay as they were")
     if not stored.indexed and settings.intelligence == "full":
@@ -47,7 +49,10 @@ def add(args: argparse.Namespace, settings: Settings) -> int:
     if result.similar:
         rows = [(f"{s.score:.2f}", s.id, s.memory) for s in result.similar]
         terminal.show_table(
-            ("similarity", "id", "memory"), rows, title="Similar memories that say something else", wide="memory"
+            ("similarity", "id", "memory"),
+            rows,
+            title="Similar memories: update or delete one that this corrects",
+            wide="memory",
         )
     return 0
 
@@ -347,7 +352,10 @@ def _text(words: list[str]) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    """Write a file that only its owner may read, as the memories themselves."""
+    """Write a file that only its owner may read, as the memories themselves; "-" is standard output."""
+    if path == "-":
+        print(text)
+        return
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -5,25 +5,16 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from r3_lite import sentences
-from r3_lite.english import (
-    AUXILIARIES,
-    COPULAS,
-    FEELINGS,
-    GRADED,
-    LIMITS,
-    OPINIONS,
-    PAST,
-    PERSONS,
-    SUBJECT_OPENINGS,
-    SUBJECTS,
-)
-from r3_lite.text import normalised, word_set
+from r3_lite.english import COPULAS, FEELINGS, GRADED, INTERJECTIONS, LIMITS, OPINIONS, PAST, PERSONS, SUBJECTS, VAGUE
+from r3_lite.english import SUBJECT_OPENINGS as OPENINGS
+from r3_lite.text import DENIAL, normalised, word_set
 
 T = TypeVar("T", str, int)
+# Digests of 128 bits of the ways to read a text.
+Wording = frozenset[bytes]
 
 # r3's threshold: above it two texts are near matches.
 NEAR_MATCH = 0.85
@@ -33,21 +24,30 @@ SIMILAR = 0.6
 _OPENING = re.compile(
     r"^\s*(?:(?:note\s+that|remember\s+that|please\s+remember\s+that|fyi|btw)\b\s*(?:[:,]|-(?!\S))?|"
     r"(?:by\s+the\s+way|just\s+so\s+you\s+know|for\s+the\s+record|oh|hey)\s*(?:[:,]|-(?!\S))|"
-    r"(?:please\s+)?(?:remember|note|reminder|quick\s+update)\s*(?:[:,]|-(?!\S))|well\s*,)\s*",
+    r"(?:please\s+)?(?:remember|note|reminder|quick\s+update)\s*(?:[:,]|-(?!\S))|well\s*,|"
+    r"(?:definitely|totally)\s*[!,.])\s*",
     re.IGNORECASE,
 )
 # Words that may only add emphasis; `_is_filler` says where.
-_FILLERS = frozenset("really very so super totally pretty actually definitely also please".split())
+_FILLERS = frozenset("really very so super totally pretty actually definitely also please just some".split())
+# "The Very Large Telescope": with a capital, or in front of one, it is part of a name.
 _FILLER_NAME = re.compile(
-    r"(?<=\S )(?:Really|Very|So|Super|Totally|Pretty|Actually|Definitely|Also|Please)(?!\w)|"
-    r"(?<!\w)(?:really|very|so|super|totally|pretty)(?= [A-HJ-Z])|"
-    r"^(?:Really|Very|So|Super|Totally|Pretty|Actually|Definitely|Also|Please)(?= [^\W\d_a-z])"
+    r"(?<=[^\W_] )(?:Really|Very|So|Super|Totally|Pretty|Actually|Definitely|Also|Please|Just|Some)(?!\w)|"
+    r"(?<!\w)(?:really|very|so|super|totally|pretty|just|some)(?= [A-HJ-Z])|"
+    r"^(?:Really|Very|So|Super|Totally|Pretty|Actually|Definitely|Also|Please|Just|Some)(?= [A-HJ-Z])"
 )
 # Opinions that are qualities too: a very cool place is a colder one.
-_MEASURED = frozenset("cool sweet special smart kind fun good bad easy rough tough important".split())
-_CLOSING = frozenset(". , - and but when".split())
-_LINKS = COPULAS | frozenset({"am", "seem", "seems", "seemed", "can", "do", "does", "have", "has"})
-_BEFORE_OPINION = COPULAS | frozenset("a an i'm it's that's me you him her us them made makes make and s ' , -".split())
+_MEASURED = frozenset("cool sweet special smart good bad easy rough tough".split())
+_LINKS = COPULAS | frozenset(
+    "am seem seems seemed i'm it's that's you're we're they're he's she's getting gets got".split()
+)
+_NARROWING = frozenset("the these those any all every each my your his her our their no".split())
+_MODAL = frozenset("will would won't shall should must may might could".split())
+_AFTER_SO = OPENINGS | OPINIONS | frozenset("much many what how where when who why have did".split())
+_CONDITIONS = frozenset("when who which".split())
+_NUMBERS = frozenset("one two three four five six seven eight nine ten twelve once twice half".split())
+# Of these "some" names a share, or a time.
+_PARTS = frozenset("of people day days times one ones".split())
 # Longer sentences are compared word by word.
 _MAX_TOKENS = 300
 _CONTRACTIONS = (
@@ -64,7 +64,11 @@ _CONTRACTIONS = (
     (re.compile(r"\ba (few|little)\b"), r"a_\1"),
 )
 _SHORTENED = re.compile(r"'|cannot|\ba (?:few|little)\b")
-_TOKEN = re.compile(r"\s+|[^\W_]+|.")
+# Two words with a hyphen are one without it, but for prefixes: to re-sign is not to resign.
+_JOINED = re.compile(
+    r"(?<![\w/.-])(?!(?:out|over|under|dis|mis|pre|re|un|co|de|in|non|sub|anti|counter|inter|super|semi|mid|off|ex)-)"
+    r"[a-z]{2,}(?:-[a-z]{2,})+(?![\w/.-])"
+)
 
 
 def jaccard(a: str, b: str) -> float:
@@ -78,37 +82,32 @@ def share(first: frozenset[T], second: frozenset[T]) -> float:
     return len(first & second) / union if union else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """What decides whether a text says the same as another, as digests of 128 bits: compare by `same`.
-
-    `statement` is the same for the same statement. `plain` is of the text as one without punctuation would write it,
-    None where that could be misread; `unpunctuated` tells that it was written so.
-    """
-
-    statement: bytes
-    plain: bytes | None
-    unpunctuated: bool
-
-
 def wording(text: str) -> Wording:
-    """Return what a text is compared by."""
-    unpunctuated = sentences.is_unpunctuated(text)
-    plain = " ".join(text.split()) if unpunctuated else sentences.without_punctuation(text)
-    return Wording(_digest(_statement(text)), _digest(plain) if plain is not None else None, unpunctuated)
+    """Return what decides whether a text says the same as another: compare by `same`.
+
+    One digest of its words in their order, one of its statement, without openings and emphasis, and one of its
+    sentences in no order, where they say the same in any.
+    """
+    plain = _without_hyphens(normalised(text))
+    pieces = sentences.split(_without_opening(text))
+    forms = [_canonical(piece) for piece in pieces]
+    readings = [plain, _in_a_row(forms)]
+    if len(pieces) > 1:
+        opened = [_without_opening(piece) for piece in pieces]
+        unmarked = [form if a == b else _canonical(a) for a, b, form in zip(opened, pieces, forms, strict=True)]
+        if sentences.any_order(opened, unmarked):
+            readings.append("\n".join(sorted(unmarked)))
+    return frozenset(map(_digest, readings))
 
 
 def same(a: Wording, b: Wording) -> bool:
     """Tell whether what differs between two texts cannot change the meaning.
 
-    They are the same text after normalisation, once contractions are written out, openings ("By the way, ") and
-    intensifiers of opinions ("so happy") left aside, and sentences that do not hang on each other put in one order. Or
-    one is typed without capitals and punctuation, and the other reads the same without its own. A number, date, name,
-    negation, unit, sign or word order that differs makes another statement, and so does any further word.
+    They are the same text after normalisation; or once contractions are written out, openings ("By the way, ") and
+    emphasis ("so happy") left aside; or with sentences that do not hang on each other in another order. A number, date,
+    name, negation, unit, sign or word order that differs makes another statement, and so does any further word.
     """
-    if a.statement == b.statement:
-        return True
-    return (a.unpunctuated or b.unpunctuated) and a.plain is not None and a.plain == b.plain
+    return not a.isdisjoint(b)
 
 
 def same_meaning(a: str, b: str) -> bool:
@@ -122,25 +121,20 @@ def group(wordings: Sequence[Wording]) -> list[list[int]]:
     In the order given (the oldest first) each text that no earlier one has taken takes all later ones that say the same
     as itself: nothing is in two groups, or in one only because a third is between them. Linear in the number of texts.
     """
-    by_statement: defaultdict[bytes, list[int]] = defaultdict(list)
-    by_plain: defaultdict[bytes, list[int]] = defaultdict(list)
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
     for place, one in enumerate(wordings):
-        by_statement[one.statement].append(place)
-        if one.plain is not None:
-            by_plain[one.plain].append(place)
+        for digest in one:
+            places[digest].append(place)
     taken = bytearray(len(wordings))
     groups = []
     for place, one in enumerate(wordings):
         if taken[place]:
             continue
-        others = set(by_statement[one.statement])
-        if one.plain is not None:
-            others.update(other for other in by_plain[one.plain] if same(one, wordings[other]))
-        members = [place, *sorted(other for other in others if other > place and not taken[other])]
-        if len(members) > 1:
-            groups.append(members)
-            for member in members:
-                taken[member] = True
+        others = {other for digest in one for other in places[digest] if other > place and not taken[other]}
+        if others:
+            groups.append([place, *sorted(others)])
+            for other in others:
+                taken[other] = True
     return groups
 
 
@@ -159,14 +153,14 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _statement(text: str) -> str:
-    pieces = sentences.split(_without_opening(text))
-    if len(pieces) > 1:
-        opened = [_without_opening(piece) for piece in pieces]
-        forms = [_canonical(piece) for piece in opened]
-        if sentences.any_order(opened, forms):
-            return "\n".join(sorted(forms))
-    return "\n".join(map(_canonical, pieces))
+def _without_hyphens(plain: str) -> str:
+    return _JOINED.sub(lambda match: match[0].replace("-", ""), plain) if "-" in plain else plain
+
+
+def _in_a_row(forms: Sequence[str]) -> str:
+    """Return sentences as one text; a denial keeps the mark behind it, as in a normalised text."""
+    *others, last = forms
+    return " ".join([form + "," * bool(DENIAL.fullmatch(form.rpartition(" ")[2])) for form in others] + [last])
 
 
 def _without_opening(text: str) -> str:
@@ -179,54 +173,71 @@ def _without_opening(text: str) -> str:
     if len(begin) < 3 or not all(any(map(str.isalpha, word)) for word in begin[:2]):
         return text
     # "Remember that time in Oslo" points at a time.
-    points = match[0].rstrip().endswith("that") and rest[0].islower() and begin[0] not in SUBJECT_OPENINGS
-    return text if points else rest
+    points = match[0].rstrip().endswith("that") and rest[0].islower() and begin[0] not in OPENINGS
+    return text if points else _without_opening(rest)
 
 
 def _canonical(sentence: str) -> str:
     """Return a normalised sentence with contractions written out and without fillers."""
     if sentence[1:].lower() != sentence[1:]:
         sentence = _FILLER_NAME.sub(r"^\g<0>", sentence)
-    plain = normalised(sentence)
+    plain = _without_hyphens(normalised(sentence))
     if _SHORTENED.search(plain):
         for pattern, full in _CONTRACTIONS:
             plain = pattern.sub(full, plain)
-    tokens = [token for token in _TOKEN.findall(plain) if not token.isspace()]
+    tokens = plain.split(" ")
     if len(tokens) > _MAX_TOKENS:
-        return " ".join(tokens)
-    kept = [token for place, token in enumerate(tokens) if token not in _FILLERS or not _is_filler(tokens, place)]
-    return " ".join("a" if token == "an" else token for token in kept)
+        return plain
+    # From the end, so that "just really enjoy" is judged by what is left of it.
+    for place in range(len(tokens) - 1, -1, -1):
+        if tokens[place] in _FILLERS and _is_filler(tokens, place):
+            del tokens[place]
+    return " ".join("a" if token == "an" else token for token in tokens)
 
 
 def _is_filler(tokens: list[str], place: int) -> bool:
     """Tell whether a word only adds emphasis where it stands: not in a denial or condition, not as another word."""
     word = tokens[place]
     previous, following = tokens[place - 1] if place else "", tokens[place + 1] if place + 1 < len(tokens) else ""
-    # What is denied in front of ", but" is denied no more; "no wonder" denies nothing.
-    scope = " ".join(tokens[:place]).rpartition(" , but ")[2].replace("no wonder", "").split()
-    if not following.isalpha() or LIMITS.intersection(scope):
+    # What is denied in front of "but" is denied no more; "no wonder" denies nothing.
+    scope = " ".join(tokens[:place]).rpartition(" but ")[2].replace("no wonder", "").split()
+    ahead = tokens[place + 1 : place + 4]
+    if len(tokens) == 2 and word in {"actually", "definitely", "totally"}:
+        return previous in INTERJECTIONS
+    # "Users who actually paid", "when it is really cold": a condition.
+    if _CONDITIONS.intersection(scope) or (previous == "that" and place > 1):
         return False
-    # "So heavy that it broke" states more than emphasis.
-    free = {"that", "as", "for", "so"}.isdisjoint(tokens[place + 2 : place + 4])
-    after = tokens[place + 2] if place + 2 < len(tokens) else "."
-    predicate = previous in _BEFORE_OPINION or not place or (place + 2 == len(tokens) and previous != "the")
+    if LIMITS.intersection(scope) or LIMITS.intersection(ahead[:2]) or not following[:1].isalpha():
+        return False
+    opening = not place
+    quality = previous not in _NARROWING
+    # "So heavy that it broke" and "so tired I fell asleep" state more than emphasis.
+    free = {"that", "as", "so"}.isdisjoint(ahead[1:]) and SUBJECTS.isdisjoint(ahead[1:2])
     match word:
         case "also":
-            return previous in SUBJECTS and following not in LIMITS
+            return (opening or previous in SUBJECTS | COPULAS) and "only" not in scope
         case "please":
-            return not place and following not in PERSONS | SUBJECTS | {"me", "us", "and", "note"}
-        case "actually" | "definitely":
-            return previous in SUBJECTS | AUXILIARIES and following not in LIMITS | SUBJECTS
-        case "really" | "so" if previous in _LINKS and following not in GRADED | LIMITS:
-            # Behind a verb of being it adds emphasis to any quality; a noun phrase could be narrowed by it.
-            return free and (word == "really" or following in OPINIONS or after in _CLOSING)
+            return opening and following not in PERSONS | SUBJECTS | {"me", "us", "and", "note"}
+        case "actually" | "definitely" | "totally" if following not in OPINIONS:
+            return quality and previous not in _MODAL and following not in SUBJECTS - {"i"}
         case "really":
-            attached = previous in SUBJECTS | {"that", "those", "these"} or following in FEELINGS | PAST
-            return following not in LIMITS and (attached or (predicate and following in OPINIONS))
+            return quality
+        case "so" if opening:
+            return following in _AFTER_SO or (len(tokens) < 5 and following not in GRADED)
         case "so":
-            return free and (
-                following in {"much", "many", "well", "different"} or (predicate and following in OPINIONS)
-            )
+            described = following in OPINIONS or (previous in _LINKS and following not in GRADED)
+            return free and quality and (described or following in {"much", "many", "well", "hard"})
+        case "just":
+            done = following in PAST | FEELINGS or (following.endswith("ed") and len(following) > 4)
+            begun = following in {"been", "keep"} or (opening and following.endswith("ing"))
+            return (done or begun) and _NUMBERS.isdisjoint(ahead) and not any(map(str.isdigit, "".join(ahead)))
+        case "some":
+            taken = previous in VAGUE | PAST or (previous.endswith(("ed", "ing")) and len(previous) > 4)
+            taken = taken or (place > 1 and tokens[place - 2] in {"to", "let's", "gonna", "wanna"})
+            liked = following in OPINIONS and not opening and quality
+            ago = following == "time" and previous not in VAGUE
+            return (taken or liked) and following not in OPENINGS | _PARTS and not ago
         case _:
             tame = following not in _MEASURED or not (word == "very" or previous in {"a", "an"})
-            return predicate and tame and following in OPINIONS
+            judged = previous in _LINKS and following.endswith("ing") and len(following) > 6
+            return quality and tame and (judged or following in OPINIONS)

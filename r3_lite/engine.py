@@ -3,25 +3,24 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 import apsw
 
-from r3_lite import history, jobs, merging, recover, search, store, transfer, vectors
+from r3_lite import history, jobs, merging, recover, store, transfer, vectors
 from r3_lite.accesses import Tally as Accesses
+from r3_lite.answer import Found, answer
 from r3_lite.cache import AnswerCache, RecordCache
 from r3_lite.codes import HeldCodes
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
-from r3_lite.errors import InvalidParameters, ModelUnavailable, R3Error
+from r3_lite.errors import InvalidParameters, R3Error
 from r3_lite.extractor import Extractor
-from r3_lite.filters import Clause, compile_filter
+from r3_lite.filters import compile_filter
 from r3_lite.history import Version
 from r3_lite.indexer import Indexer
 from r3_lite.limits import MAX_QUERY, check_content, check_metadata, check_user_id
-from r3_lite.query import parse_query
-from r3_lite.retrieval import gather
 from r3_lite.settings import Settings
 from r3_lite.store import Added, NewMemory, Record
 from r3_lite.transfer import Tally
@@ -46,22 +45,6 @@ class Stored:
     indexed: bool
     cached: bool
     differs: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A search answer: the ranking, how it was made, how many memories there are, what the caller should know.
-
-    `note` says why keywords alone answered, `warning` what failed on the way, `others` how many other users have
-    memories where this one has none.
-    """
-
-    ranking: search.Ranking
-    mode: search.Mode
-    total: int
-    note: str = ""
-    warning: str = ""
-    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +218,7 @@ class Engine:
         if self.encoder.state == "loading":
             # The bundled model takes about a second, and the first question is worth it.
             self.encoder.wait_ready(LOADING_PATIENCE)
-        return self._search(user, query, where, limit, threshold, self._dense_space())
+        return answer(self, user, query, where, limit=limit, threshold=threshold)
 
     def page(
         self,
@@ -369,49 +352,6 @@ class Engine:
         elif space is None:
             counts["pending"] = bare
         return {**counts, "without_vector": bare}
-
-    def _search(self, user: str, query: str, where: Clause, limit: int, threshold: float, dense: int | None) -> Found:
-        with self.database.read() as connection:
-            parsed = parse_query(query, store.authors(connection, user))
-        # The model runs before the snapshot is taken: no lock is held while it computes.
-        vector, warning = self._query_vector(parsed.dense_text) if dense is not None else (None, "")
-        with self.database.read() as connection:
-            gathered = gather(connection, parsed, user, where, max(search.POOL, limit), vector, dense, self.codes)
-            ranking = search.rank(parsed, gathered.candidates, limit=limit, threshold=threshold)
-            whole = store.fetch(connection, [hit.record.seq for hit in ranking.hits])
-            total = store.count(connection, user)
-            others = 0 if total else store.count_others(connection, user)
-        if gathered.warning:
-            self.indexer.mend()
-        hits = tuple(replace(hit, record=whole[hit.record.seq]) for hit in ranking.hits)
-        by_meaning = vector is not None and (gathered.candidates.cosines or not gathered.candidates.bm25)
-        return Found(
-            replace(ranking, hits=hits),
-            "hybrid" if by_meaning else "keyword",
-            total,
-            "" if by_meaning else self._why_keywords(),
-            " ".join(filter(None, (warning, gathered.warning))),
-            others,
-        )
-
-    def _dense_space(self) -> int | None:
-        """Return the space to search by meaning in, or None while only keywords can answer. Reads only."""
-        return self.indexer.space if self.encoder.state == "ready" else None
-
-    def _why_keywords(self) -> str:
-        if self.encoder.state == "off":
-            return "Search goes by keyword: embeddings are switched off."
-        if self.encoder.state == "unavailable" or self.database.vector_error:
-            return "Search goes by keyword: health_check says why."
-        if self.encoder.state == "ready":
-            return "Search goes by keyword until the memories are embedded."
-        return "Search goes by keyword until the embedding model is loaded."
-
-    def _query_vector(self, text: str) -> tuple[bytes | None, str]:
-        try:
-            return self.encoder.embed_query(text).astype("<f4").tobytes(), ""
-        except ModelUnavailable as error:
-            return None, error.message
 
     def _ensure_space(self) -> None:
         """Enter the model in the file before the first memory, so that the memory's job is committed with it."""

@@ -23,7 +23,6 @@ LIMITS = DENIALS | _set(
 SUBJECTS = _set("i you we they he she it")
 PERSONS = _set("he she they him her them his hers their theirs himself herself themselves who whose")
 COPULAS = _set("is are am was were be been being feel feels felt feeling look looks looked sound sounds sounded")
-AUXILIARIES = COPULAS | _set("do does did have has had can will")
 # Opinions: how strongly one is held is no fact. Sizes, ages, risks, amounts and the like are not among them.
 OPINIONS = _set(
     "happy glad excited proud awesome great amazing cool nice sweet peaceful serene relaxing refreshing "
@@ -33,13 +32,17 @@ OPINIONS = _set(
     "adorable delicious tasty yummy cozy creative loyal smart talented passionate supportive encouraged "
     "embarrassing embarrassed exciting enjoyable satisfying soothing calming charming pleasant fascinating "
     "pleased delighted honored touched moving good easy rough tough bad sad sorry awful terrible frustrating "
-    "frustrated annoying annoyed boring bored disappointed disappointing"
+    "uplifting immersive funny hilarious brave magical comfy cozy heartwarming enlightening wholesome tranquil chill "
+    "precious perfect valuable worthwhile dedicated determined hopeful curious eager anxious worried tired exhausted "
+    "stressed unique genuine generous elegant neat epic wild crazy insane weird strange surprising surprised amazed "
+    "shocked overwhelmed relieved refreshing cathartic graceful frustrated "
+    "annoying annoyed boring bored disappointed disappointing"
 )
 # Behind "so" and "very" these are quantities, certainties or other words: "so far", "very likely".
 GRADED = _set(
     "sure certain likely unlikely possible impossible probable few little much many far long late early soon "
     "called then there what that the a an i it we you they he she this these those my your his her our their "
-    "much-needed well different same first last next only"
+    "close near much-needed well like different same first last next only"
 )
 # What "really" goes with without adding anything.
 FEELINGS = _set(
@@ -78,23 +81,17 @@ PHRASES = frozenset(
     "for sure|no worries|no problem|go for it|what about you|how about you|way to go|trust me|"
     "nice one|got it|good luck|of course|oh no|keep it up|keep me updated|keep going|have fun|"
     "take care|let me know|good job|great job|well done|talk to you soon|talk to you later|"
-    "see you soon|see you later|have a great day|sounds good|sounds great".split("|")
+    "see you soon|see you later|have a great day|sounds good|sounds great|"
+    "enjoy|rock on|you got this|hope you like it|same here|me too".split("|")
 )
 QUESTION_WORDS = _set("what how where why when who whose which what's how's where's why's when's who's how'd")
-# What may stand behind a comma that says no more than the words around it.
-BEHIND_COMMA = SUBJECTS | _set(
-    "i'm i've i'll i'd it's there's let's we're we've we'll they're they've he's she's you're you've you'll but so "
-    "because although though while whereas at on in since until by from during please"
-)
-# The same as the last word of a sentence.
-LAST_BEHIND_COMMA = _set("too always again anyway right huh thanks today yesterday tomorrow currently usually please")
 # A sentence with one of these hangs on what stands before it, or says when something happened or holds.
 SEQUENCE = _set(
-    "then next first firstly second secondly third thirdly finally last lastly later afterwards afterward "
-    "before now today tonight yesterday tomorrow until meanwhile instead however therefore thus hence "
-    "consequently otherwise again yet another others ones else former latter same either neither previously "
-    "previous following above below correction update updated longer anymore except unless rest step initially "
-    "originally eventually already currently recently formerly once newer older"
+    "then next first firstly second secondly third thirdly finally lastly later afterwards afterward "
+    "before now until meanwhile instead however therefore thus hence "
+    "consequently otherwise again yet else former latter either neither previously "
+    "previous following above below correction update updated longer anymore except unless initially "
+    "originally eventually already formerly once newer older"
 )
 # As the first word of a sentence.
 CONNECTIVES = _set("and or but so because if unless not nor than though although while whereas which who also plus too")
@@ -104,29 +101,22 @@ PAST = _set(
     "went came left met got made took gave found told said saw bought sold began started ate drank drove flew "
     "wrote read sent built broke lost won ran fell woke slept paid put quit rose sang spoke stood thought "
     "threw wore knew kept led held heard grew forgot felt became brought caught chose cut did had hit hurt let "
-    "shut spent taught understood shipped"
+    "shut spent hung set taught understood shipped"
 )
 SUBJECT_OPENINGS = SUBJECTS | _set(
     "here here's this that these those there the a an my your our his her their its some any every each i'm "
     "i've i'll i'd it's that's there's we're we've we'll they're they've they'll he's she's you're you've "
     "you'll let's"
 )
-# Written in capitals these are something else: countries, organisations, techniques.
-CAPITALS = _set(
-    "us it who aids arm ram led sim pin rest soap cat sat act rag spa pet era mint cart ice nice start swift "
-    "chip cap lamp bios pal ham dart id ai am pm or me in hi pa la ma al va ga co de fast hot map pip tap sip "
-    "cast sage trim aim ping"
+# Behind these "some" names no share of what there is: "have some fun" has no more of it than "have fun".
+VAGUE = _set(
+    "have has had having make makes made making get gets got getting took taking "
+    "with for from about find found give gives gave giving bring met meet do did doing try tried share shared sharing "
+    "here's helping up down out me you him her us them spend spent"
 )
-# With a capital these are names.
-NAMES = _set(
-    "turkey polish may march august will mark bill china apple windows word excel teams slack zoom notion "
-    "linear square stripe box meta signal edge go rust swift python ruby java spring flask express react next "
-    "docker puppet chef salt amazon oracle shell target gap rose lily grace hope faith joy frank rich art gene "
-    "pat sue rob drew chase hunter baker cook young brown green white black king jack penny robin dawn summer "
-    "autumn april june nice reading bath mobile orange lisp basic scheme pascal ada julia crystal elm dart "
-    "kafka spark hive pig storm falcon gin echo fiber chrome safari opera brave bing nest ring alexa siri "
-    "cortana atom sublime vim fish bash make cmake ninja gradle maven ant jersey cologne perth cork sandwich "
-    "buffalo phoenix jordan chad mali georgia victoria virginia hamilton rod guy miles wade dean earl duke "
-    "prince knight page butler carter mason taylor fisher gardener porter potter smith turner walker weaver "
-    "wood stone field hill lake rivers banks waters wells marsh forest glen heath brook"
+# Anywhere in a sentence these say that something else holds, or held.
+TURNS = _set(
+    "agree disagree true false wrong incorrect untrue lie nonsense "
+    "instead otherwise anymore longer former latter previous previously formerly "
+    "else above below update updated correction originally initially later afterwards"
 )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from r3_lite.engine import Found
+from r3_lite.answer import Found
 from r3_lite.models import (
     AddResult,
     CacheReport,
@@ -202,7 +202,7 @@ def added(result: AddResult) -> str:
     if result.indexing == "pending":
         lines.append("Found by keyword now, by meaning as soon as it is embedded.")
     if result.similar:
-        lines.append("Similar memories that say something else (update or delete them if this one corrects them):")
+        lines.append("Similar memories (update or delete one that this corrects):")
         lines += [f"- {s.id} ({s.score:.2f}): {line(s.memory)}" for s in result.similar]
     return "\n".join(lines)
 

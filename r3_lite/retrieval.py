@@ -6,7 +6,7 @@ from math import log
 
 import apsw
 
-from r3_lite import accesses, graph, keywords, search, store, talks, vectors, wordforms
+from r3_lite import accesses, graph, keywords, search, store, talks, turns, vectors, wordforms
 from r3_lite.codes import HeldCodes
 from r3_lite.coverage import EXCERPT
 from r3_lite.errors import StorageError
@@ -65,7 +65,7 @@ def gather(
             places = (_SEARCHED_FOR_AUTHORS if query.authors else 2) * size
             near = vectors.nearest(connection, codes or HeldCodes(), space, vector, scope, places)
             seqs = [seq for seq, _ in near]
-            written_by = {name: store.written_by(connection, name, seqs) for name in query.authors}
+            written_by = {name: turns.written_by(connection, name, seqs) for name in query.authors}
             cosines = search.pool(near, written_by, size)
         except (apsw.SQLError, apsw.CorruptError):
             broken_vectors = "The vectors cannot be read: this answer comes from keywords alone."
@@ -96,8 +96,8 @@ def _neighbours(connection: apsw.Connection, records: Collection[Record]) -> dic
     """Return the turns before and after each memory in its talk, by seq; see `talks` for what a talk is."""
     in_session = [record.seq for record in records if talks.in_session(record)]
     loose = [record.seq for record in records if record.author is not None and not talks.in_session(record)]
-    found = store.neighbours(connection, in_session) if in_session else {}
-    return found | (store.neighbours_in_time(connection, loose, talks.GAP) if loose else {})
+    found = turns.neighbours(connection, in_session) if in_session else {}
+    return found | (turns.neighbours_in_time(connection, loose, talks.GAP) if loose else {})
 
 
 def shared_entities(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from r3_lite.coverage import coverage, coverages, padded
 from r3_lite.query import Query, date_match
 from r3_lite.talks import talks
-from r3_lite.text import query_terms
+from r3_lite.text import query_terms, text_hash
 
 if TYPE_CHECKING:
     from r3_lite.store import Record
@@ -316,12 +316,17 @@ def _from_talk(
 
 
 def _answer_quality(query: Query, best: Record, candidates: Candidates) -> float:
-    """Return how well the best hit answers, 0 to 1: the greater of its cosine and the share of query terms it holds.
+    """Return how well the best hit answers, 0 to 1: the greater of its cosine and what its words prove.
 
-    What the keyword index found holds a term at least, however that sees its words.
+    They prove the share of the query's terms that it holds, and less where these are few: half of it for one term,
+    three quarters for two; the same text proves all. What the keyword index found holds a term at least, however that
+    sees its words.
     """
+    if text_hash(query.text) == best.hash:
+        return 1.0
     found = 1 / len(query.terms) if query.terms and best.seq in candidates.bm25 else 0.0
-    return min(1.0, max(candidates.cosines.get(best.seq, 0.0), coverage(query.terms, best), found))
+    proved = max(coverage(query.terms, best), found) * (1 - 0.5 ** len(query.terms))
+    return min(1.0, max(candidates.cosines.get(best.seq, 0.0), proved))
 
 
 def _says_when(content: str) -> bool:

@@ -51,6 +51,7 @@ _writers: RunVar[CapacityLimiter] = RunVar("r3_lite_writers")
 async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
     settings = load_settings()
     engine = Engine(settings)
+    logger.info("%s serves %s", __version__, engine.database.path or "memories that are kept in memory only")
     _readers.set(CapacityLimiter(READERS))
     _writers.set(CapacityLimiter(WRITERS))
     starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
@@ -200,8 +201,10 @@ def tool(
 
         @functools.wraps(function)
         async def answer(**arguments: Any) -> ToolResult:
-            threads = _readers if read_only else _writers
-            return await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
+            threads, began = _readers if read_only else _writers, time.perf_counter()
+            result = await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
+            logger.debug("%s took %.1f ms", function.__name__, (time.perf_counter() - began) * 1000)
+            return result
 
         mcp.tool(
             annotations=hints,

@@ -47,6 +47,10 @@ def _alias(*names: str) -> Any:
     return Field(validation_alias=AliasChoices(*names))
 
 
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"", "0", "false", "no", "off"})
+
+
 class Settings(BaseSettings):
     """Everything a user can set. No .env file is read: a server starts in other people's project folders.
 
@@ -88,12 +92,20 @@ class Settings(BaseSettings):
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
 
-    @field_validator("debug", "demo", "quiet", mode="before")
+    @field_validator("demo", mode="before")
+    @classmethod
+    def _surely_meant(cls, value: Any) -> Any:
+        # A word that is no clear yes must not throw memories away.
+        if isinstance(value, str) and value.strip().lower() not in _YES | _NO:
+            raise ValueError("is true or false")
+        return value.strip().lower() in _YES if isinstance(value, str) else value
+
+    @field_validator("debug", "quiet", mode="before")
     @classmethod
     def _any_word(cls, value: Any) -> Any:
         # DEBUG and its like belong to many programs, which write patterns into them ("app:*"): on, not an error.
         if isinstance(value, str):
-            return value.strip().lower() not in {"", "0", "false", "no", "off"}
+            return value.strip().lower() not in _NO
         return value
 
     @field_validator("rate_limits")
@@ -139,8 +151,12 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def _variable(place: str) -> str:
-    """Return the variable behind the place of a validation error: a field's name, or an alias, which is one already."""
-    return place if place.isupper() else f"R3_{place.upper()}"
+    """Return the variable behind the place of a validation error, which is a field or the first of its names."""
+    for field in Settings.model_fields.values():
+        names = field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else []
+        if place in names:
+            return next((str(name) for name in names if str(name) in os.environ), place)
+    return f"R3_{place.upper()}"
 
 
 def _from_home(path: Path) -> Path:

@@ -7,18 +7,6 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from r3_lite.english import (
-    ADVERBS,
-    BEHIND_COMMA,
-    CAPITALS,
-    INTERJECTIONS,
-    LAST_BEHIND_COMMA,
-    NAMES,
-    SPEECH,
-    SUBJECT_OPENINGS,
-    SUBJECTS,
-)
-
 # Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
 # Thai, Lao, Tibetan, Myanmar, Khmer · Hangul Jamo · kana, bopomofo, Han and their extensions · Hangul ·
 # compatibility ideographs, half-width kana, supplementary ideographs.
@@ -195,65 +183,55 @@ def _lowered(text: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """Return text without what cannot change its meaning: Unicode form, case, white space, plain punctuation.
+    """Return text without what cannot change its meaning: Unicode form, case, white space, sentence punctuation.
 
     Runs of white space become one space; where a text has several lines these stay apart, with their indentation,
-    for it may be code. The full stop or exclamation mark that ends a text goes, dashes become one kind, and so do
-    quotation marks around a word. Commas go where the words around them say the same ("Hello, world", "at noon, but"),
-    never in a denial, between two names, in a list, or before the one who is spoken to ("Let's eat, grandma"). Case
-    stays where it is the meaning: US and us, Turkey and turkey, README.md and readme.md, getUser and getuser. All else
-    stays too: brackets, "./x" and "/x", "-5" and "5", "Do not. Go" and "Do not go".
+    for it may be code. The marks, quotation marks and brackets around a word go, and dashes between words. What is part
+    of a token stays: signs and points of numbers, "./x" and "/x", "C++", "!ready", "f(x)", emoji. So does the mark
+    behind a denial, which says where the denial ends: "No, dogs are allowed". Case stays in units, file names, paths,
+    identifiers and codes: 5 Mb and 5 MB, README.md and readme.md, getUser and getuser.
     """
     unified = _unified(text.strip())
     # Most texts have nothing of what the slower expressions look for.
     if unified.upper() != unified and unified[1:].lower() != unified[1:]:
-        unified = _NAMED.sub(r"^\g<0>", _CASED.sub(_mark_capitals, unified))
-    if "," in unified:
-        unified = _NAME_COMMA.sub(r"\g<0>^", unified)
-    plain = _lowered(unified).translate(_TYPOGRAPHY)
-    if len(plain) <= _MAX_PAUSED and _PAUSE.search(plain) and not _DENIAL.search(plain):
-        plain = _PAUSE.sub(_without_pause, plain)
-    lines = (line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in plain.splitlines())
-    joined = "\n".join(line for line in lines if line.strip())
-    if '"' in joined:
-        joined = _QUOTED_WORD.sub(r"\1", joined)
-    return _END.sub(_without_end, joined) if joined[-1:] in _ENDS else joined
+        unified = _CASED.sub(_mark_capitals, unified)
+    plain = _BETWEEN_WORDS.sub(" - ", _lowered(unified)).translate(_TYPOGRAPHY)
+    lines = (line[: len(line) - len(line.lstrip())] + _bare_words(line.split()) for line in plain.splitlines())
+    # A text of nothing but marks is itself.
+    return "\n".join(line for line in lines if line.strip()) or plain
 
 
-def _without_pause(match: re.Match[str]) -> str:
-    """Return "" for a comma, semicolon or colon without which the words around it say the same, else the mark."""
-    mark, text = match[0], match.string
-    before = re.split(r"[.!?\n]", text[max(0, match.start() - 200) : match.start()])[-1]
-    clause = re.split(r"[,;:]", before)[-1].split()
-    after = re.split(r"[.!?,;:\n]", text[match.end() : match.end() + 200])[0].split()
-    if not clause or not after:
-        return mark
-    if mark == ":":
-        return mark if clause[-1] in SPEECH else ""
-    opening = before.split()
-    if after[:2] == ["there", "is"]:
-        # Written out as other writers contract it.
-        after[:2] = ["there's"]
-    if len(after) == 1 and after[0] in LAST_BEHIND_COMMA:
-        return ""
-    if opening[0] in ADVERBS or opening[0] == "well":
-        # "However, hard he tries" is not "However hard he tries", and "Now, that is so" not "Now that is so".
-        return "" if len(opening) == 1 and after[0] in SUBJECT_OPENINGS and after[0] != "that" else mark
-    if after[0] in BEHIND_COMMA or (after[0] == "and" and len(after) > 1 and after[1] in SUBJECT_OPENINGS):
-        # "I know, he left" is not "I know he left", "only fish, on Fridays" not "only fish on Fridays".
-        speaks = clause[-1] in SPEECH and after[0].split("'")[0] in SUBJECTS | {"there"}
-        return mark if speaks or "only" in opening else ""
-    if opening[0] in INTERJECTIONS and len(opening) == len(clause) <= 2:
-        return ""
-    if " ".join(opening) in _PHRASES or (len(clause) == len(after) == 1 < len(opening)):
-        return ""
-    return mark
+def _bare_words(chunks: list[str]) -> str:
+    """Return the chunks of a line without the punctuation around them."""
+    kept = []
+    for place, chunk in enumerate(chunks):
+        if chunk in _LOOSE_MARKS:
+            if not (_is_prose(chunks[place - 1 : place]) and _is_prose(chunks[place + 1 : place + 2])):
+                kept.append(chunk)
+            continue
+        match = _AROUND.fullmatch(chunk)
+        if match is None:
+            kept.append(_CLOSED.sub("", chunk))
+            continue
+        word, after = match.groups()
+        if not _is_word(word):
+            # Quotation marks behind a number are inches, brackets bounds; "hunter2!" may be a password.
+            cut = chunk.rstrip(".,;:…。") if _is_code(word) else chunk.rstrip(".,;:!?…。")
+            kept.append(cut or chunk)
+        else:
+            denied = after and place + 1 < len(chunks) and DENIAL.fullmatch(word)
+            kept.append(f"{word}," if denied else word)
+    return " ".join(kept)
 
 
-def _without_end(match: re.Match[str]) -> str:
-    # "hunter2!" may be a password.
-    word, marks = match.groups()
-    return word + (marks.strip(".…。") if _is_code(word) else "")
+def _is_prose(chunk: list[str]) -> bool:
+    match = _AROUND.fullmatch(chunk[0]) if chunk else None
+    return bool(match and _is_word(match[1]))
+
+
+def _is_word(text: str) -> bool:
+    """Tell whether a chunk is a word, not a number, code or the name of a variable."""
+    return (len(text) > 1 or text in {"i", "a"}) and not any(map(str.isdigit, text)) and text.strip("-") == text
 
 
 def _is_code(word: str) -> bool:
@@ -282,28 +260,20 @@ _CODE = re.compile(r"[^\W_]+")
 _DIGIT = re.compile(r"\d")
 _WITH_DIGIT = re.compile(r"(?<![^\W_])[^\W\d_]*\d[^\W_]*")
 _TYPOGRAPHY = str.maketrans("“”„«»‘’‚‐‒–—−", '"""""\'\'\'-----')
-# In double quotes; behind a digit they are inches or seconds. More than a word may be speech, where I is another.
-_QUOTED_WORD = re.compile(r'(?<!\d)"((?<=^")[^"]*(?="[.!]*$)|[^"\s]*)(?<!\d)"')
-# What is a file, an identifier, an option or a letter that names something: there the case counts.
+# What is a file, an identifier or an option: there the case counts.
 _CASED = re.compile(
     r"(?<![\w.\\/~-])(?=[\w.~-]*[\\/_])[\w.\\/~-]+|(?<![\w.])\w+(?:\.[A-Za-z]\w*)+|(?<!\w)[a-z]{2,}[A-Z][a-z]\w*|"
-    r"(?<=\s-)[A-Z](?!\w)|(?<=[\w,;:)] )[B-HJ-Z](?![\w'’])|(?<![\w.])(?:"
-    + "|".join(sorted(map(str.upper, CAPITALS)))
-    + r")(?![\w'’])"
+    r"(?<=\s-)[A-Z](?!\w)|\b(?:US|IT|WHO|AIDS|ARM)\b"
 )
-_NAMED = re.compile(r"(?<=[\w,;:)] )(?:" + "|".join(sorted(map(str.capitalize, NAMES))) + r")(?!\w)")
-_PHRASES = frozenset({"by the way", "for example", "for instance", "of course", "in fact", "in short"})
-# Longer texts keep their commas.
-_MAX_PAUSED = 20_000
-_PAUSE = re.compile(r"(?<=[A-Za-z])[,;:](?!\^)(?=\s)")
-# "Mary, Ann" are two, "Mary Ann" is one. The first word of a text is a capital anyway: "Hello, World".
-_NAME_COMMA = re.compile(r"(?<=\s)(?=[^\W\d_a-z])\w+,(?=\s+[^\W\d_a-z])")
-_DENIAL = re.compile(
-    r"\b(?:no|not|never|nor|none|without|cannot|nicht|kein\w*|nie|ohne|pas|jamais|sans|nunca|sin|non|mai|senza|"
-    r"не|нет|нельзя|никогда|без)\b|n't\b"
+_BETWEEN_WORDS = re.compile(r"(?<=[^\W\d_])—(?=[^\W\d_])")
+_LOOSE_MARKS = frozenset(["-", "--", ".", "..", "...", ",", "!", "?", ";", ":"])
+# A word or number with the punctuation around it.
+_AROUND = re.compile(r"[\"'(\[¿¡]*([^\W_](?:[\w'-]*\w)?)((?:(?<=\w{3})-+)?[.,;:!?…。؟،؛।\"')\]]*)")
+_CLOSED = re.compile(r"(?<=[\w%+#)\]])[.,;:!?…。]+$")
+# Where one of these ends a clause, the mark behind it tells so.
+DENIAL = re.compile(
+    r"no|not|never|nor|none|don't|nicht|kein\w*|nie|nein|pas|non|jamais|nunca|не|нет|нельзя|никогда|stop"
 )
-_ENDS = frozenset(".!…。！")
-_END = re.compile(r"([^\W_]+)([.!…。！]+)$")
 
 
 def match_any(terms: Iterable[str], column: str = "") -> str:

@@ -19,10 +19,10 @@ MODULES = sorted(path.stem for path in PACKAGE.glob("*.py"))
 # From the top to the bottom: a module imports what lies below it, or beside it without going round in a circle.
 LAYERS = [
     {"__main__", "cli", "commands", "keeping", "demo", "app", "graph_tools", "upkeep_tools", "serving"},
-    {"engine", "health", "cache_upkeep", "knowledge", "models", "render", "graph_text", "duplicates_text"},
+    {"engine", "answer", "health", "cache_upkeep", "knowledge", "models", "render", "graph_text", "duplicates_text"},
     {"indexer", "transfer", "recover", "backup", "retrieval", "cache"},
     {"merging", "keywords", "vectors", "graph", "similar", "history", "jobs", "wordforms", "scope", "codes", "store"}
-    | {"accesses", "export"},
+    | {"accesses", "export", "turns"},
     {"db", "copies", "sqlite_errors"},
 ]
 # Everything else computes: it is given values and returns values.

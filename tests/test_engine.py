@@ -12,7 +12,8 @@ import pytest
 from conftest import TinyModel
 from mcp_helpers import eventually, indexed
 
-from r3_lite.engine import Engine, Found
+from r3_lite.answer import Found
+from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, MemoryNotFound, ModelUnavailable, StorageBusy, StorageError
 from r3_lite.settings import Settings
 

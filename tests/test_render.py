@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from r3_lite import render
-from r3_lite.engine import Found
+from r3_lite.answer import Found
 from r3_lite.models import (
     AddResult,
     HistoryEntry,

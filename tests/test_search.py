@@ -24,6 +24,7 @@ from r3_lite.search import (
     rank,
 )
 from r3_lite.store import Record
+from r3_lite.text import text_hash
 
 # Nothing but meaning and keywords, so that sums can be computed by hand.
 BARE = Weights(
@@ -70,6 +71,18 @@ def test_meaning_and_keywords_are_scaled_by_their_best_and_added() -> None:
 def test_the_best_score_says_how_well_the_best_answers_and_the_others_follow_in_proportion() -> None:
     found = ranked("port", [memory(1), memory(2)], {1: 0.8, 2: 0.4})
     assert [hit.score for hit in found.hits] == pytest.approx([0.8, 0.4])
+
+
+def test_words_prove_the_more_the_more_of_them_there_are() -> None:
+    memories = [memory(1, "the car is red and parked outside", hash="other")]
+    # Half for one term, three quarters for two, of which it holds one; seven eighths of three that it holds.
+    for query, proved in (("car", 0.5), ("car bicycle", 0.375), ("red car outside", 0.875)):
+        assert ranked(query, memories, {1: 0.1}, {1: 2.0}).hits[0].score == pytest.approx(proved)
+
+
+def test_the_same_text_proves_all() -> None:
+    memories = [memory(1, "car", hash=text_hash("Car!"))]
+    assert ranked("car", memories, {1: 0.1}, {1: 2.0}).hits[0].score == 1
 
 
 def test_the_parts_that_a_client_sees_are_those_that_are_not_zero() -> None:

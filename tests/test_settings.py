@@ -100,6 +100,8 @@ def test_imports_come_from_home_and_the_temporary_folder_unless_set() -> None:
         ("R3_DB_PATH", "~CANARY-nobody/x.db"),
         ("R3_IMPORT_ROOTS", "~CANARY-nobody/x"),
         ("R3_USER_ID", " "),
+        ("R3_DEMO", "CANARY"),
+        ("DEMO_MODE", "flase"),
         ("R3_USER_ID", "CANARY" * 50),
     ],
 )

@@ -15,7 +15,7 @@ from conftest import DIMENSION, plans, tiny_vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r3_lite import history, jobs, keywords, store, vectors
+from r3_lite import history, jobs, keywords, store, turns, vectors
 from r3_lite.clock import new_id
 from r3_lite.codes import HeldCodes, code_of
 from r3_lite.db import Database
@@ -322,7 +322,7 @@ def test_a_deleted_memory_is_gone_from_everywhere_at_once(connection: apsw.Conne
     assert removed.content == "secret word"
     assert hits(connection, "secret") == []
     assert contents(connection) == []
-    assert store.authors(connection, ALICE) == []
+    assert turns.authors(connection, ALICE) == []
     assert store.count(connection, ALICE) == 0
     with pytest.raises(MemoryNotFound):
         store.delete(connection, ALICE, memory_id)
@@ -551,9 +551,9 @@ def test_neighbours_are_those_of_the_same_session_and_user(connection: apsw.Conn
 
     a1, b1, his = turn("one", "a"), turn("two", "b"), turn("his", "a", BOB)
     a2, alone, a3 = turn("three", "a"), turn("four", None), turn("five", "a")
-    found = store.neighbours(connection, [a1, a2, a3, b1, his, alone, 999])
+    found = turns.neighbours(connection, [a1, a2, a3, b1, his, alone, 999])
     assert found == {a1: (None, a2), a2: (a1, a3), a3: (a2, None), b1: (None, None), his: (None, None)}
-    assert store.neighbours(connection, []) == {}
+    assert turns.neighbours(connection, []) == {}
 
 
 def test_neighbours_in_time_have_an_author_and_little_time_between(connection: apsw.Connection) -> None:
@@ -567,7 +567,7 @@ def test_neighbours_in_time_have_an_author_and_little_time_between(connection: a
     first, his, imported, second = turn(0), turn(1, user_id=BOB), turn(2, batch="import:1"), turn(30)
     note, late = turn(31, None), turn(32)
     later, next_imported = turn(63), turn(20, batch="import:1")
-    found = store.neighbours_in_time(
+    found = turns.neighbours_in_time(
         connection, [first, his, imported, second, late, later, next_imported, 999], timedelta(minutes=30)
     )
     assert found == {
@@ -591,7 +591,7 @@ def test_authors_are_each_users_own(connection: apsw.Connection) -> None:
     for n, name in enumerate(["Caroline", "Melanie", "Caroline", "", "Ωmega"]):
         add(connection, f"fact {n}", metadata={"author": name})
     add(connection, "his", BOB, metadata={"author": "Bob"})
-    assert store.authors(connection, ALICE) == ["Caroline", "Melanie", "Ωmega"]
+    assert turns.authors(connection, ALICE) == ["Caroline", "Melanie", "Ωmega"]
 
 
 # Users
@@ -774,11 +774,11 @@ FILTER = compile_filter({"topic": "tea"})
         lambda c, m: keywords.matches(c, ["tea"], scope_of(c, ALICE), 10),
         lambda c, m: keywords.matches(c, ["tea"], scope_of(c, ALICE, FILTER), 10),
         lambda c, m: find_similar(c, ALICE, "cat and dog drink tea"),
-        lambda c, m: store.authors(c, ALICE),
+        lambda c, m: turns.authors(c, ALICE),
         lambda c, m: history.versions(c, ALICE, m.id, 10),
         lambda c, m: history.owner(c, m.id),
-        lambda c, m: store.neighbours(c, [m.seq]),
-        lambda c, m: store.neighbours_in_time(c, [m.seq], timedelta(minutes=30)),
+        lambda c, m: turns.neighbours(c, [m.seq]),
+        lambda c, m: turns.neighbours_in_time(c, [m.seq], timedelta(minutes=30)),
         lambda c, m: store.count(c, ALICE),
         lambda c, m: store.generation(c, ALICE),
         lambda c, m: store.delete_all(c, ALICE),
