@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 GLINER := .venv-gliner
+# Of the stores that `make plots` measures. A million memories take half an hour more.
+SIZES ?= 1000,10000,100000
 
 # The first of these that runs, is new enough and can make virtual environments.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gliner check bench inspect docs build clean
+.PHONY: help demo test test-gliner check bench plots inspect docs build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,6 +34,11 @@ check: $(READY) ## check style and types, then run the tests
 
 bench: $(READY) ## measure start-up, latency, scale and retrieval (some minutes)
 	$(BIN)/python -m benchmarks
+
+plots: $(READY) ## measure stores of several sizes and draw docs/latency.svg (some minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) --json benchmarks/results/scale.json
+	$(BIN)/python -m benchmarks.plots benchmarks/results/scale.json
 
 inspect: $(READY) ## open the MCP inspector on the server (needs Node)
 	@command -v npx >/dev/null || { echo "The inspector runs on Node: install it from https://nodejs.org"; exit 1; }

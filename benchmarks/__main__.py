@@ -21,7 +21,7 @@ from benchmarks.server import ROOT
 
 BENCHMARKS = (
     *("startup", "listing", "embedding", "retrieval", "plain_notes", "latency", "caching"),
-    *("durability", "coherence", "scale", "graph", "importing", "roundtrip", "duplicates"),
+    *("durability", "coherence", "scale", "graph", "importing", "roundtrip", "duplicates", "endurance"),
 )
 STARTUP_RATIO = 1.10
 LATEST = ROOT / "benchmarks" / "results" / "latest.json"

@@ -101,6 +101,59 @@ _QUESTIONS = (
     "When does the flight to {place} leave?",
     "Which paint did we use for the hallway, {firm}?",
 )
+# A note and the question that it answers, asked in other words. What tells the note from the others is a name or a
+# number here, and nothing but the matter itself there.
+_PAIRS = (
+    ("{name} {surname} is allergic to {food} and orders {food2} instead.", "What must {name} {surname} not eat?"),
+    ("{firm} replaced {firm2} as our supplier {reason}.", "Whom do we buy from since {firm2} is out?"),
+    (
+        "Dr {surname} lowered the dose to {small} mg.",
+        "How much of the medicine am I supposed to take according to {surname}?",
+    ),
+    ("{name} plays in a band called {firm}. They rehearse in {place}.", "Where does the music group {firm} practise?"),
+    (
+        "Flight {number} to {place} leaves at {hour}, seat {small}C, booked under {surname}.",
+        "At what time do {surname} and I take off?",
+    ),
+    ("{name}'s dog is called {firm} and is afraid of thunder.", "What scares the pet {firm}?"),
+    (
+        "Our landlord, Mr {surname}, allows {hobby} on the balcony but no barbecue.",
+        "May we grill outside at {surname}'s?",
+    ),
+    (
+        "Paint for the hallway: {firm} number {port}, two coats, {small} litres.",
+        "Which colour of {firm} did we use on the corridor walls?",
+    ),
+    (
+        "The {thing} talks to {tool} on port {port}; the timeout is {small} seconds.",
+        "After how long does the connection from the {thing} to {tool} give up?",
+    ),
+    (
+        "We decided to rewrite the {thing} in {tool} {reason}. The budget is {number} euros.",
+        "How much money may moving the {thing} to {tool} take?",
+    ),
+    ("{name} does {hobby} every {weekday} at {hour} and cannot be reached then.", "When is {name} away for {hobby}?"),
+    (
+        "Never restart the {thing} before {hour}: {name} runs the {tool} export at that time.",
+        "Why should I leave the {thing} running until the {tool} dump of {name} is through?",
+    ),
+    (
+        "The trip to {place} costs {number} euros per person. {name} books the train, {name2} the rooms.",
+        "Who of us takes care of hotels in {place}, {name} or {name2}?",
+    ),
+    (
+        "{name} passed the {tool} exam with {small} points and wants to try {hobby} next.",
+        "How well did {name} do in the {tool} test?",
+    ),
+    (
+        "My sister {name} lives in {place}, works with {tool} and has {small} cats.",
+        "How many pets does {name} keep in {place}?",
+    ),
+    (
+        "The {thing} moves to {place} on {day} {month} {year}; {name} is in charge.",
+        "Who is responsible for relocating the {thing} to {place} in {year}?",
+    ),
+)
 _WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 
 
@@ -112,6 +165,19 @@ def notes(count: int, seed: int = 0) -> list[str]:
 def questions(count: int, seed: int = 0) -> list[str]:
     """Return distinct questions about such notes, the same ones for the same seed."""
     return _distinct(_QUESTIONS, count, random.Random(f"questions {seed}"), most=1)
+
+
+def pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
+    """Return distinct notes, each with a question in other words that it answers, the same ones for the same seed.
+
+    Both have the same names and numbers. Some questions have more than one good answer in a large store.
+    """
+    rng = random.Random(f"pairs {seed}")
+    made: dict[str, str] = {}
+    while len(made) < count:
+        note, question = _fill("\n".join(rng.choice(_PAIRS)), rng).split("\n")
+        made.setdefault(note, question)
+    return list(made.items())
 
 
 def _distinct(patterns: Sequence[str], count: int, rng: random.Random, most: int) -> list[str]:

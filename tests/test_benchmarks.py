@@ -5,9 +5,10 @@ from datetime import datetime
 from math import log2
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks import duplicates, locomo, notes, plain_notes
+from benchmarks import duplicates, endurance, locomo, notes, peer_kinds, peers, plain_notes, plots, scale
 from benchmarks.bars import at_least, at_most
 from benchmarks.coherence import Look, Row, all_in_time, in_time, judge
 from benchmarks.locomo import Conversation, Turn
@@ -262,3 +263,149 @@ def test_lost_rows_updates_and_wrong_counts_are_seen() -> None:
     assert (figures["lost"], figures["stale"], figures["failed"], figures["wrong statistics"]) == (3, 1, 1, [])
     wrong = judge([{**report, "done": {"get": 2, "search": 2}}], {"a": OLD}, {"a": 3})["wrong statistics"]
     assert wrong == ["records", "answers", "answers from the cache", "accesses"]
+
+
+def test_pairs_are_distinct_notes_with_a_question_that_shares_their_names() -> None:
+    made = notes.pairs(200)
+    assert made == notes.pairs(200)
+    assert len({note for note, _ in made}) == 200
+    for note, question in made:
+        names = {word for word in note.replace("'", " ").split() if word[0].isupper() or word[0].isdigit()}
+        assert any(name.strip(".,;:") in question for name in names), question
+        assert not set("{}") & set(note + question)
+
+
+def test_every_peer_is_given_as_many_notes_with_every_answer_among_them() -> None:
+    given = peers.material(400, questions=30, adds=20)
+    assert given == peers.material(400, questions=30, adds=20)
+    assert len(given.held) == len(set(given.held)) == 400
+    assert {note for _, note, _ in given.asked} <= set(given.held)
+    assert [origin for *_, origin in given.asked].count(peers.PLAIN) == 30
+    assert len(given.asked) == 60
+    assert not set(given.fresh) & set(given.held)
+
+
+def test_peers_have_names_of_their_own_and_an_equal_of_ours_beside_them() -> None:
+    assert len({peer.name for peer in peer_kinds.PEERS}) == len(peer_kinds.PEERS)
+    by_name = {peer.name: peer for peer in peer_kinds.PEERS}
+    assert {over: by_name[name].over for over, name in peers.OURS.items()} == {over: over for over in peers.OURS}
+
+
+def peer_row(over: str, search: float, add: float, recall: float, mb: float, start: float) -> dict[str, object]:
+    return {
+        "over": over,
+        "embeds": True,
+        "product": True,
+        "search": {"p50": search},
+        "add": {"p50": add},
+        "recall@10": {peers.PLAIN: recall},
+        "resident_mb": mb,
+        "start_seconds": start,
+    }
+
+
+def test_servers_are_held_against_servers_and_libraries_against_libraries() -> None:
+    rows = {
+        "r3-lite": peer_row("stdio", 10, 5, 0.9, 200, 1),
+        "r3-lite engine": peer_row("in process", 6, 3, 0.9, 150, 1),
+        "a server": peer_row("stdio", 20, 20, 0.9, 100, 2),
+        "a library": peer_row("in process", 5, 15, 0.8, 300, 1),
+        "words alone": {**peer_row("stdio", 1, 1, 0.1, 10, 1), "embeds": False},
+        "put together": {**peer_row("in process", 1, 1, 0.9, 10, 1), "product": False},
+    }
+    judged = {bar.name: (bar.figure, bar.passed) for bar in peers.bars({"peers": rows})}
+    assert judged == {
+        "search p50, r3-lite / a server": (0.5, True),
+        "add p50, a server / r3-lite": (4, True),
+        "recall@10 of plain notes, r3-lite − a server": (0, True),
+        "resident, r3-lite / a server": (2, False),
+        "start-up, r3-lite / a server": (0.5, True),
+        "search p50, r3-lite engine / a library": (1.2, False),
+        "add p50, a library / r3-lite engine": (5, True),
+        "recall@10 of plain notes, r3-lite engine − a library": (pytest.approx(0.1), True),
+        "resident, r3-lite engine / a library": (0.5, True),
+        "start-up, r3-lite engine / a library": (1, True),
+    }
+
+
+def test_answers_of_peers_are_read_as_objects_or_as_text() -> None:
+    text = '{"results": [{"text": "Ada likes tea."}]}'
+    plain = {"content": [{"type": "text", "text": text}]}
+    wrapped = {**plain, "structuredContent": {"result": text}}
+    whole = {"content": [], "structuredContent": {"results": [{"text": "Ada likes tea."}]}}
+    read = peer_kinds.listed("results", "text")
+    assert read(plain) == read(wrapped) == read(whole) == ["Ada likes tea."]
+    assert read({"content": [{"type": "text", "text": "nothing found"}]}) == []
+
+
+def test_a_note_is_held_where_an_answer_shows_it_whole() -> None:
+    assert peers.holds(["1. Ada likes tea.\n2. Bo does not."], "Ada likes tea.")
+    assert not peers.holds(["Ada likes", "tea."], "Ada likes tea.")
+
+
+def test_a_search_for_substrings_is_asked_the_longest_word() -> None:
+    assert peer_kinds.longest_word("What must Ada Dorstelström not eat?") == "Dorstelström"
+
+
+def test_a_line_that_is_no_object_is_passed_over() -> None:
+    assert peer_kinds.parsed(b"Loading weights: 100%") == {}
+    assert peer_kinds.parsed(b"[1]") == {}
+    assert peer_kinds.parsed(b'{"id": 1}') == {"id": 1}
+
+
+def test_the_nearest_of_all_are_the_same_in_one_block_and_in_many() -> None:
+    rng = np.random.default_rng(0)
+    rows, asked = (rng.normal(size=(size, 8)).astype(np.float32) for size in (90, 3))
+    numbers = list(range(100, 190))
+    blocks = [(numbers[start : start + 25], rows[start : start + 25]) for start in range(0, 90, 25)]
+    expected = [{100 + int(row) for row in np.argsort(-(rows @ one))[: scale.NEAREST]} for one in asked]
+    assert scale.nearest_of_all([(numbers, rows)], asked) == expected
+    assert scale.nearest_of_all(blocks, asked) == expected
+
+
+def scale_column(size: int, search: float, filtered: float, recall: float, mb: float) -> dict[str, object]:
+    costs = {scale.SEARCH: {"ms": search, "cpu_ms": search}, scale.FILTERED: {"ms": filtered}, "add": {"ms": 2.0}}
+    return {"memories": size, "costs": costs, "recall@20": recall, "server_mb": mb}
+
+
+def test_sizes_are_held_to_the_bars_they_have() -> None:
+    columns = [
+        scale_column(1_000, 99, 99, 0.5, 999),
+        scale_column(10_000, 5, 6, 0.99, 999),
+        scale_column(100_000, 16, 4, 0.98, 300),
+    ]
+    assert [(bar.limit, bar.passed) for bar in scale.bars(columns)] == [
+        (6, True),
+        (5, False),
+        (0.99, True),
+        (15, False),
+        (16, True),
+        (0.99, False),
+        (300, True),
+    ]
+
+
+def test_memory_is_flat_when_the_last_third_is_near_the_second() -> None:
+    assert endurance.thirds([1, 3, 4, 4, 5, 6, 7]) == (2, 4, 6)
+    figures = {"done": {"search": 2}, "thirds_mb": {"first": 90, "second": 100, "last": 103}}
+    assert [bar.passed for bar in endurance.bars(figures)] == [True]
+    figures["thirds_mb"] = {"first": 90, "second": 100, "last": 104}
+    assert [bar.passed for bar in endurance.bars(figures)] == [False]
+
+
+def test_operations_add_as_much_as_they_delete() -> None:
+    assert sum(endurance.SHARES.values()) == pytest.approx(1)
+    assert endurance.SHARES["add"] == endurance.SHARES["delete"]
+
+
+def test_lines_go_through_what_was_measured_by_size() -> None:
+    columns = [scale_column(10_000, 5, 6, 1, 1), scale_column(1_000, 2, 3, 1, 1)]
+    lines = plots.scale_lines(columns, (scale.SEARCH, "add", "of no store"))
+    assert lines == {scale.SEARCH: [(1_000, 2), (10_000, 5)], "add": [(1_000, 2.0), (10_000, 2.0)]}
+
+
+def test_peers_are_drawn_only_with_two_sizes() -> None:
+    row = {"search": {"p50": 7.0}}
+    small = {"memories": 300, "peers": {"a": row, "b": row}}
+    assert plots.peer_lines([small]) == {}
+    assert plots.peer_lines([{"memories": 3_000, "peers": {"a": row}}, small]) == {"a": [(300, 7.0), (3_000, 7.0)]}

@@ -83,7 +83,7 @@ def test_the_readme_tells_the_limits(limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["help", "demo", "test", "test-gliner", "check", "bench", "inspect", "docs", "build", "clean"]
+    "target", ["help", "demo", "test", "test-gliner", "check", "bench", "plots", "inspect", "docs", "build", "clean"]
 )
 def test_make_explains_its_targets(target: str) -> None:
     listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
