@@ -33,9 +33,13 @@ class Weights:
     semantic: float = 0.5
     # Share of the semantic signal that comes from the memory together with the one before it in its talk.
     context: float = 0.6
+    # The same for a note, which is no turn of a talk: it has no neighbours to speak for it, and others that share words
+    # with the question say something else more often.
+    note_semantic: float = 1.0
     # The keyword index's score against the best one's, and how much of the query's words a match holds.
     keyword: float = 0.15
     coverage: float = 0.3
+    note_coverage: float = 0.15
     # Names that a query and a memory share; keywords find them too, so it decides between near ties.
     entity: float = 0.05
     author: float = 0.22
@@ -57,6 +61,8 @@ class Weights:
 WEIGHTS = Weights()
 # Nearest neighbours, nearest of each person named, and keyword matches that are scored. 100 each is no better.
 POOL = 50
+# So many of the nearest notes are among so many first hits, whatever their words.
+_NEAREST_NOTES, _PAGE = 5, 10
 # A memory that shares no word with the query and is this far from its meaning is no answer.
 COSINE_FLOOR = 0.12
 # Nor is one that shares no word with it and reaches less than this share of the best hit's own rank.
@@ -115,13 +121,14 @@ class Breakdown:
     answer: float = 0.0
     following: float = 0.0
     session: float = 0.0
+    near: float = 0.0
     cosine: float | None = None
     own: float = 0.0
 
     @property
     def total(self) -> float:
         """The sum by which memories are ranked."""
-        return self.own + self.answer + self.following + self.session
+        return self.own + self.answer + self.following + self.session + self.near
 
     def shown(self) -> dict[str, float]:
         """Return the parts that are not zero, rounded, as clients see them."""
@@ -177,12 +184,13 @@ def rank(
     Keyword matches are never cut by a floor, only by `threshold` (0 to 1).
     """
     records = candidates.records
-    signals = _signals(query, candidates, weights)
+    talk = talks(records.values())
+    signals = _signals(query, candidates, talk, weights)
     own = dict.fromkeys(records, 0.0)
     for values in signals.values():
         for seq, value in values.items():
             own[seq] += value
-    from_talk = _from_talk(own, candidates, weights)
+    from_talk = _from_talk(own, candidates, talk, weights)
     best_own = max(own.values(), default=0.0)
     kept = [
         record
@@ -198,6 +206,10 @@ def rank(
     for record in kept:
         first.setdefault(record.hash, record)
     ordered = list(first.values())
+    near = _lifts([r.seq for r in ordered if r.seq not in talk], [r.seq for r in ordered], total, candidates.cosines)
+    for seq, lift in near.items():
+        total[seq] += lift
+    ordered.sort(key=lambda r: total[r.seq], reverse=True)
     best = max(total[ordered[0].seq], 1e-9)
     quality = _answer_quality(query, ordered[0], candidates)
     scores = [share if (share := quality * (total[record.seq] / best)) > 0 else 0.0 for record in ordered]
@@ -211,6 +223,7 @@ def rank(
             answer=answer,
             following=following,
             session=session,
+            near=near.get(seq, 0.0),
             cosine=candidates.cosines.get(seq),
             own=own[seq],
         )
@@ -225,7 +238,24 @@ def _nearness(seq: int, candidates: Candidates) -> float:
     return together if together > alone else alone
 
 
-def _signals(query: Query, candidates: Candidates, weights: Weights) -> dict[str, dict[int, float]]:
+def _lifts(
+    notes: Sequence[int], ordered: Sequence[int], total: Mapping[int, float], cosines: Mapping[int, float]
+) -> dict[int, float]:
+    """Return what the nearest notes need to be among the first hits, by seq; nothing for those that are.
+
+    In a large store there may be ten notes that share more words with a question than the one that answers it.
+    """
+    nearest = sorted((seq for seq in notes if seq in cosines), key=lambda seq: -cosines[seq])[:_NEAREST_NOTES]
+    behind = [seq for seq in nearest if seq not in ordered[:_PAGE]]
+    if not behind:
+        return {}
+    displaced = total[ordered[_PAGE - len(behind)]]
+    return {seq: displaced * (1 + 1e-6 * number) - total[seq] for number, seq in enumerate(reversed(behind), 1)}
+
+
+def _signals(
+    query: Query, candidates: Candidates, talk: Mapping[int, str], weights: Weights
+) -> dict[str, dict[int, float]]:
     """Return what each signal adds to the memories' own ranks: by its name in the breakdown, by seq."""
     records, cosines, bm25, context = candidates.records, candidates.cosines, candidates.bm25, candidates.context
     together = weights.context
@@ -244,10 +274,15 @@ def _signals(query: Query, candidates: Candidates, weights: Weights) -> dict[str
     # knows stems of its own: what it found holds one term at the least.
     evidence = max(held.values(), default=0.0) or 1 / max(len(query.terms), 1)
     signals = {
-        "semantic": _scaled(meaning, weights.semantic),
+        "semantic": {
+            seq: value * (weights.semantic if seq in talk else weights.note_semantic)
+            for seq, value in _scaled(meaning, 1.0).items()
+        },
         "keyword": _scaled(bm25, weights.keyword * evidence),
         "entity": _scaled(shared, weights.entity),
-        "coverage": {seq: weights.coverage * share for seq, share in held.items()},
+        "coverage": {
+            seq: share * (weights.coverage if seq in talk else weights.note_coverage) for seq, share in held.items()
+        },
         "author": {seq: weights.author for seq, record in records.items() if record.author in query.authors},
         "asking": {seq: -weights.asking for seq, r in records.items() if r.content.rstrip().endswith(_QUESTION_MARKS)},
         "priority": {
@@ -287,10 +322,9 @@ def _terms_besides_authors(query: Query) -> list[str]:
 
 
 def _from_talk(
-    own: Mapping[int, float], candidates: Candidates, weights: Weights
+    own: Mapping[int, float], candidates: Candidates, talk: Mapping[int, str], weights: Weights
 ) -> dict[int, tuple[float, float, float]]:
     """Return what each memory gains from its talk: as the answer to a question, from what follows, from its best."""
-    talk = talks(candidates.records.values())
     best_of: dict[str, float] = {}
     for seq, name in talk.items():
         if own[seq] > best_of.get(name, 0.0):

@@ -93,7 +93,7 @@ async def test_the_readable_text_carries_ids_dates_and_scores(client: Client[Any
         text = text_of(await call(client, tool, **arguments))
         for part in (memory_id, date, "Ada drinks tea", "drinks", "high"):
             assert part in text
-    assert "[1.00]" in text_of(await call(client, "search_memory", query="tea"))
+    assert "[0.50]" in text_of(await call(client, "search_memory", query="tea"))
 
 
 async def test_a_memory_looks_the_same_in_every_answer(client: Client[Any]) -> None:

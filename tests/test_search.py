@@ -28,7 +28,8 @@ from r3_lite.text import text_hash
 
 # Nothing but meaning and keywords, so that sums can be computed by hand.
 BARE = Weights(
-    semantic=0.6, context=0.0, keyword=0.4, coverage=0.0, author=0.0, date=0.0, time_word=0.0, asking=0.0,
+    semantic=0.6, note_semantic=0.6, context=0.0, keyword=0.4, coverage=0.0, note_coverage=0.0,
+    author=0.0, date=0.0, time_word=0.0, asking=0.0,
     priority=0.0, access=0.0, recency=0.0, latest=0.0, answer=0.0, following=0.0, session=0.0,
 )  # fmt: skip
 
@@ -120,7 +121,7 @@ def test_a_low_priority_lowers_a_memory() -> None:
 def test_keywords_count_as_much_as_the_best_covered_text_proves() -> None:
     """A term that d of n texts hold weighs log(1 + n / (1 + d)): here two, one and none of two texts."""
     memories = [memory(1, "the port siren"), memory(2, "a port")]
-    weights = replace(BARE, semantic=0, coverage=0.3)
+    weights = replace(BARE, semantic=0, coverage=0.3, note_coverage=0.3)
     found = ranked("port siren pier", memories, bm25={1: 3.0, 2: 1.5}, weights=weights)
     port, siren, pier = math.log(1 + 2 / 3), math.log(1 + 2 / 2), math.log(1 + 2 / 1)
     best, other = ((port + siren) / (port + siren + pier), port / (port + siren + pier))
@@ -224,6 +225,26 @@ def test_equal_texts_collapse_into_the_best_placed_of_them() -> None:
     assert [hit.score for hit in found.hits] == pytest.approx([0.9, 0.8])
 
 
+def test_the_nearest_notes_are_among_the_first_ten_whatever_their_words() -> None:
+    memories = [memory(n, "the port is closed") for n in range(1, 21)] + [memory(21, "ships can not enter")]
+    memories += [memory(22, "nor leave", session="talk")]
+    cosines = {21: 0.5, 22: 0.6, **dict.fromkeys(range(1, 21), 0.2)}
+    weights = replace(BARE, semantic=0.2, note_semantic=0.2)
+    found = ranked("port", memories, cosines, dict.fromkeys(range(1, 21), 3.0), weights)
+    # A turn of a talk has its neighbours to speak for it. The note comes as far up as it must, and its score fits.
+    assert 21 in order(found)
+    assert 22 not in order(found)
+    assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
+    assert found.hits[order(found).index(21)].breakdown.near > 0
+
+
+def test_notes_and_turns_have_weights_of_their_own() -> None:
+    memories = [memory(1, "a note"), memory(2, "a turn", session="talk")]
+    weights = replace(BARE, semantic=0.5, note_semantic=0.9)
+    parts = {hit.record.seq: hit.breakdown for hit in ranked("x", memories, {1: 0.8, 2: 0.8}, weights=weights).hits}
+    assert (parts[1].semantic, parts[2].semantic) == pytest.approx((0.9, 0.5))
+
+
 # What is no answer
 
 
@@ -295,7 +316,10 @@ def test_the_parts_of_a_breakdown_add_up_to_the_rank() -> None:
         shown.pop("cosine")
         assert sum(shown.values()) == pytest.approx(hit.breakdown.total, abs=1e-3)
         assert hit.score / hits[0].score == pytest.approx(hit.breakdown.total / hits[0].breakdown.total)
-    used = {part for hit in hits for part in hit.breakdown.shown()}
+    memories = [memory(n, "the port") for n in range(1, 12)]
+    weak = replace(BARE, note_semantic=0.2)
+    lifted = ranked("port", memories, {11: 0.9}, dict.fromkeys(range(1, 11), 2.0), weak)
+    used = {part for hit in (*hits, *lifted.hits) for part in hit.breakdown.shown()}
     assert used == {field.name for field in fields(Breakdown)} - {"own"}
 
 
