@@ -15,8 +15,9 @@ from r3_lite import store, vectors
 from r3_lite.copies import copy_database, opened_to_read
 from r3_lite.db import APPLICATION_ID, Database, load_migrations, schema_version
 from r3_lite.errors import InvalidParameters, StorageError
-from r3_lite.files import beside, new_file, replace_database
+from r3_lite.files import beside, named_when_whole, new_file, replace_database
 from r3_lite.sqlite_errors import is_damage, storage_errors
+from r3_lite.unfinished import clear, signature, unfinished_in
 
 # How long a restore waits for the write lock.
 _PATIENCE = 30.0
@@ -48,12 +49,15 @@ class Restored:
 def make(database: Database, target: Path | None = None, *, overwrite: bool = False) -> Copy:
     """Write what is committed at this moment to one file (0600), by default beside the database, and examine it.
 
-    The file gets its name only when it is whole and sound. Writers go on meanwhile (with a rollback journal they wait
+    The file gets its name only when it is whole and sound; what killed processes left beside it, or beside the
+    database, is removed. Writers go on meanwhile (with a rollback journal they wait
     while it is copied). Raises InvalidParameters for a target that cannot be, StorageError for a damaged database.
     """
     source = database.connection()
     if target is None:
         target = _free_name(database.path, "backup")
+    for folder in {target.parent, *([database.path.parent] if database.path else [])}:
+        clear(folder)
     with new_file(target, overwrite=overwrite, never=database.path) as unfinished:
         with storage_errors(database.path):
             copy_database(source, unfinished)
@@ -74,7 +78,9 @@ def staged(database: Database, file: Path) -> Iterator[Copy]:
     if database.path.exists() and file.samefile(database.path):
         raise InvalidParameters("That is the file of the memories itself. Give the path of a backup.")
     database.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".restore-", dir=database.path.parent) as folder:
+    clear(database.path.parent)
+    begin = f".restore.{signature()}-"
+    with tempfile.TemporaryDirectory(prefix=begin, suffix=".part", dir=database.path.parent) as folder:
         copy = Path(folder) / "memories.db"
         try:
             with opened_to_read(file) as source:
@@ -129,8 +135,14 @@ def compact(database: Database) -> bool:
 
 
 def copies_beside(path: Path) -> list[Path]:
-    """Return the backups and damaged files that were kept beside a database, by name."""
-    return sorted(file for kind in ("backup", "damaged") for file in path.parent.glob(f"{path.name}.*.{kind}"))
+    """Return the backups and damaged files that were kept beside a database, and what was not finished there."""
+    kept = {
+        file
+        for kind in ("backup", "damaged")
+        for log in ("", "-wal", "-journal")
+        for file in path.parent.glob(f"{path.name}.*.{kind}{log}")
+    }
+    return sorted(kept.union(unfinished_in(path.parent)))
 
 
 def _examine(path: Path) -> Copy:
@@ -183,10 +195,7 @@ def _fill(database: Database, staged: Path) -> Path | None:
         with database.write(timeout=_PATIENCE) as connection:
             totals = store.totals(connection)
             if totals["memories"] or totals["history"]:
-                kept = _free_name(database.path, "backup")
-                # Under the lock, through a connection of its own: nothing that was acknowledged is missing from it.
-                with opened_to_read(database.path) as source:
-                    copy_database(source, kept)
+                kept = _keep(database.path)
             connection.execute("ATTACH ? AS restored", (str(staged),))
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
             # Tables come one after the other.
@@ -199,6 +208,15 @@ def _fill(database: Database, staged: Path) -> Path | None:
     finally:
         # The connection would keep triggers off, and the staged copy open.
         database.close()
+    return kept
+
+
+def _keep(path: Path) -> Path:
+    """Keep the committed state beside the file. Under the lock, so that nothing that was acknowledged is missing."""
+    kept = _free_name(path, "backup")
+    # Through a connection of its own: that of the transaction cannot be copied from.
+    with opened_to_read(path) as source, named_when_whole(kept) as unfinished:
+        copy_database(source, unfinished)
     return kept
 
 

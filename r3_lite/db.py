@@ -15,7 +15,7 @@ import apsw
 
 from r3_lite.copies import copy_database
 from r3_lite.errors import StorageError
-from r3_lite.files import adjust_rights, beside, create, is_network_path
+from r3_lite.files import adjust_rights, beside, create, is_network_path, named_when_whole
 from r3_lite.sqlite_errors import busy, not_writable, storage_errors
 
 # "r3-l" in ASCII: tells our files from other SQLite files (PRAGMA application_id).
@@ -340,7 +340,8 @@ class Database:
         target = beside(self.path, f".v{version}-{time.strftime('%Y%m%dT%H%M%S')}.backup")
         source = self._connect(str(self.path))
         try:
-            copy_database(source, target)
+            with named_when_whole(target, overwrite=True) as unfinished:
+                copy_database(source, unfinished)
         finally:
             source.close()
 

@@ -4,8 +4,8 @@ import hashlib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from r3_lite import sentences
 from r3_lite.english import COPULAS, FEELINGS, GRADED, INTERJECTIONS, LIMITS, OPINIONS, PAST, PERSONS, SUBJECTS, VAGUE
@@ -115,27 +115,47 @@ def same_meaning(a: str, b: str) -> bool:
     return same(wording(a), wording(b))
 
 
-def group(wordings: Sequence[Wording]) -> list[list[int]]:
+def group(wordings: Sequence[Wording], authors: Sequence[str | None] | None = None) -> list[list[int]]:
     """Return the groups of texts that say the same, as indexes: the first of each, then what says the same as it.
 
     In the order given (the oldest first) each text that no earlier one has taken takes all later ones that say the same
-    as itself: nothing is in two groups, or in one only because a third is between them. Linear in the number of texts.
+    as itself: nothing is in two groups, or in one only because a third is between them. Statements of different
+    `authors` (as `author_key` has them) are different statements. One without an author is nobody else's, and so goes
+    with that of an author unless several made it. Linear in the number of texts.
     """
+    by = authors or [None] * len(wordings)
     places: defaultdict[bytes, list[int]] = defaultdict(list)
-    for place, one in enumerate(wordings):
+    names: defaultdict[bytes, set[str]] = defaultdict(set)
+    for place, (one, author) in enumerate(zip(wordings, by, strict=True)):
         for digest in one:
             places[digest].append(place)
+            if author is not None:
+                names[digest].add(author)
     taken = bytearray(len(wordings))
     groups = []
     for place, one in enumerate(wordings):
         if taken[place]:
             continue
         others = {other for digest in one for other in places[digest] if other > place and not taken[other]}
+        if len(set().union(*(names[digest] for digest in one))) > 1:
+            others = {other for other in others if by[other] == by[place]}
         if others:
             groups.append([place, *sorted(others)])
             for other in others:
                 taken[other] = True
     return groups
+
+
+def author_key(author: str | None) -> str | None:
+    """Return the form in which spellings of an author's name are equal; None for a blank one, as for none."""
+    return " ".join((author or "").casefold().split()) or None
+
+
+def author_of(metadata: Mapping[str, Any]) -> str | None:
+    """Return the `author_key` of what metadata calls the author, as the column `author` of the file has it."""
+    named = (metadata.get(key) for key in ("author", "speaker", "name", "role"))
+    name = next((value for value in named if value is not None), None)
+    return None if name is None else author_key(str(name))
 
 
 def required_overlap(words: Iterable[str], threshold: float) -> list[str]:

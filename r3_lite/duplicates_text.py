@@ -25,9 +25,9 @@ def result(plan: Plan, merged: Merged | None = None, room: float = CEILING - FRA
 
     Groups come oldest first, look-alikes the most alike first; the message tells how many there are in all.
     """
-    groups = plan.groups if merged is None else merged.groups
-    shown, used = _fitting(map(_group, groups), room * (1 - _SHARE_OF_LOOK_ALIKES if plan.look_alikes else 1))
-    alike, _ = _fitting(map(_look_alike, plan.look_alikes), room - used)
+    what = plan if merged is None else merged
+    shown, used = _fitting(map(_group, what.groups), room * (1 - _SHARE_OF_LOOK_ALIKES if what.look_alikes else 1))
+    alike, _ = _fitting(map(_look_alike, what.look_alikes), room - used)
     return DedupeResult(
         dry_run=merged is None,
         groups=shown,
@@ -104,7 +104,8 @@ def _fitting(items: Iterable[S], room: float) -> tuple[list[S], float]:
 
 
 def _message(plan: Plan, merged: Merged | None, shown: list[DuplicateGroup], alike: int) -> str:
-    duplicates, groups = (plan.duplicates, len(plan.groups)) if merged is None else (merged.deleted, len(merged.groups))
+    what = plan if merged is None else merged
+    duplicates, groups = plan.duplicates if merged is None else merged.deleted, len(what.groups)
     if merged is None:
         notes = [
             f"{duplicates} duplicates in {groups} groups would be merged, each into the oldest that says the same."
@@ -121,9 +122,12 @@ def _message(plan: Plan, merged: Merged | None, shown: list[DuplicateGroup], ali
             notes.append(f"{merged.kept_apart} metadata values differed from the oldest's: only the history has them.")
     if sum(len(one.duplicates) for one in shown) < duplicates:
         notes.append(f"{len(shown)} groups are shown, of each at most {SHOWN_DUPLICATES}.")
-    if plan.alike:
-        pairs = f"{alike} of {len(plan.look_alikes)} pairs" if alike < len(plan.look_alikes) else f"{alike} pairs"
-        notes.append(f"{plan.alike} memories look alike but may say different things ({pairs} shown); they stay.")
+    if what.alike:
+        pairs = f"{alike} of {len(what.look_alikes)} pairs" if alike < len(what.look_alikes) else f"{alike} pairs"
+        notes.append(
+            f"{what.alike} memories look alike but may say different things, or others said them ({pairs} shown); "
+            "they stay."
+        )
     if not plan.complete:
         notes.append("There may be more of these: comparing all would have taken too long. Try a higher threshold.")
     return " ".join(notes)

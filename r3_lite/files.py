@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from r3_lite.errors import InvalidParameters
+from r3_lite.unfinished import signature
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
@@ -65,27 +66,38 @@ def is_network_path(path: Path) -> bool:
 
 @contextlib.contextmanager
 def new_file(target: Path, *, overwrite: bool = False, never: Path | None = None) -> Iterator[Path]:
-    """Give the block an empty file (0600) beside `target`; at its end the file gets that name, whole and on the disk.
+    """Give the block an empty file to fill, as `named_when_whole` does, for a target that a caller chose.
 
-    When the block raises nothing is left. Raises InvalidParameters where `target` is there already and may not be
-    overwritten, is no file, belongs to the database `never`, or cannot be written.
+    Raises InvalidParameters where `target` is there already and may not be overwritten, is no file, belongs to the
+    database `never`, or cannot be written.
     """
     check_target(target, overwrite=overwrite, never=never)
-    unfinished = beside(target, f".{secrets.token_hex(4)}.part")
     try:
-        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        try:
+        with named_when_whole(target, overwrite=overwrite) as unfinished:
             yield unfinished
-            _sync(unfinished)
-            _give_name(unfinished, target, overwrite)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        if os.name == "posix":
-            _sync(target.parent)
     except FileExistsError:
         raise _there_already() from None
     except OSError as error:
         raise InvalidParameters(f"The file cannot be written ({type(error).__name__}). Give another path.") from error
+
+
+@contextlib.contextmanager
+def named_when_whole(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give the block an empty file (0600) beside `target`; at its end the file gets that name, whole and on the disk.
+
+    When the block raises nothing is left; when the process is killed, a file that `unfinished.clear` knows. Raises
+    OSError, FileExistsError where `target` is there and may not be overwritten.
+    """
+    unfinished = beside(target, f".{signature()}-{secrets.token_hex(4)}.part")
+    os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        yield unfinished
+        _sync(unfinished)
+        _give_name(unfinished, target, overwrite)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    if os.name == "posix":
+        _sync(target.parent)
 
 
 def check_target(target: Path, *, overwrite: bool = False, never: Path | None = None) -> None:

@@ -14,7 +14,7 @@ import apsw
 
 from r3_lite import history, similar, wordforms
 from r3_lite.clock import new_id, now_text
-from r3_lite.dedupe import NEAR_MATCH, same_meaning
+from r3_lite.dedupe import NEAR_MATCH, author_key, author_of, same_meaning
 from r3_lite.filters import EVERYTHING, Clause
 from r3_lite.similar import Similar
 from r3_lite.text import space_out, text_hash
@@ -82,7 +82,8 @@ def insert(
     """Store a memory, or return the one of the same user that already says the same. Writes.
 
     The same text after normalisation is the same memory. So is a near match (word Jaccard >= 0.85) whose
-    difference cannot change the meaning. Other near matches are returned as `similar` beside the new memory.
+    difference cannot change the meaning, unless both have an author and not the same. Other near matches are
+    returned as `similar` beside the new memory.
     Without `near` only the same text counts, and nothing is looked up. `action` is what its history calls it.
     """
     digest = text_hash(new.content)
@@ -98,8 +99,9 @@ def insert(
         near_matches = similar.find_similar(connection, new.user_id, new.content) if near else ()
         for other in near_matches:
             if other.score >= NEAR_MATCH and same_meaning(other.content, new.content):
-                seq = connection.execute("SELECT seq FROM memories WHERE id = ?", (other.id,)).get
-                return Added(seq, other.id, duplicate=True)
+                seq, author = connection.execute("SELECT seq, author FROM memories WHERE id = ?", (other.id,)).get
+                if len({author_of(new.metadata), author_key(author)} - {None}) < 2:
+                    return Added(seq, other.id, duplicate=True)
     created_at = new.created_at or now_text()
     memory_id = new.id or new_id(new.created_at)
     connection.execute(

@@ -1,5 +1,7 @@
 """The whole file kept and brought back: one sound file, nothing acknowledged lost, running servers that go on."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -210,6 +212,62 @@ def test_nothing_is_left_of_a_restore_but_the_backup(database: Database, db_path
     assert restore(database, file).kept is None
     assert {path.name for path in db_path.parent.iterdir()} <= {"memories.db", "memories.db-wal", "memories.db-shm"}
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["b.db"]
+
+
+def left_by_a_killed(arguments: str, folder: Path) -> None:
+    """Run a few lines in a process that is killed while it copies a database."""
+    program = f"""
+import os, sys
+from pathlib import Path
+from r3_lite import backup, copies
+from r3_lite.db import Database
+def die(source, target):
+    target.write_text("half of what is remembered")
+    os._exit(9)
+database, file = Database(Path(sys.argv[1])), Path(sys.argv[2])
+{arguments}
+"""
+    paths = [str(folder / "memories.db"), str(folder / "kept.db")]
+    done = subprocess.run([sys.executable, "-c", program, *paths], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (9, "")
+
+
+KILLED = {
+    "backup": "backup.copy_database = die; backup.make(database, file.with_name('new.db'))",
+    "staging": "backup.copy_database = die; backup.staged(database, file).__enter__()",
+    "safety copy": "copy = backup.staged(database, file).__enter__(); backup.copy_database = die; "
+    "backup.restore(database, copy)",
+}
+
+
+@pytest.mark.parametrize("moment", KILLED)
+def test_what_a_killed_process_left_is_named_has_no_final_name_and_is_removed_by_the_next(
+    database: Database, db_path: Path, moment: str
+) -> None:
+    add(database, "tea")
+    file = backup.make(database, db_path.with_name("kept.db")).path
+    there = set(db_path.parent.iterdir())
+    left_by_a_killed(KILLED[moment], db_path.parent)
+    left = set(db_path.parent.iterdir()) - there
+    assert left
+    assert set(backup.copies_beside(db_path)) == left
+    assert all(path.name.endswith(".part") for path in left)
+    if moment == "backup":
+        kept = restore(database, file).kept
+        assert kept is not None
+        kept.unlink()
+    else:
+        backup.make(database, db_path.with_name("new.db")).path.unlink()
+    assert backup.copies_beside(db_path) == []
+    assert contents(database) == ["tea"]
+
+
+def test_logs_of_what_was_kept_are_named_too(database: Database, db_path: Path) -> None:
+    add(database, "tea")
+    names = ("memories.db.1.damaged", "memories.db.1.damaged-wal", "memories.db.2.backup-journal")
+    for name in names:
+        db_path.with_name(name).touch()
+    assert [path.name for path in backup.copies_beside(db_path)] == list(names)
 
 
 def test_every_table_is_as_in_the_backup(make_engine: MakeEngine, tmp_path: Path) -> None:

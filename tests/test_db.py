@@ -16,6 +16,7 @@ import pytest
 from conftest import on_file_system, without_root_powers
 
 from r3_lite import db, keywords, store
+from r3_lite.copies import copy_database
 from r3_lite.db import APPLICATION_ID, Database, Migration, load_migrations, schema_version
 from r3_lite.engine import Engine
 from r3_lite.errors import InvalidParameters, StorageBusy, StorageError
@@ -233,6 +234,25 @@ def test_a_migration_keeps_the_rows_and_leaves_a_backup_of_the_state_before(
     assert copy.execute("PRAGMA integrity_check").get == "ok"
     assert schema_version(copy) == version
     copy.close()
+
+
+def test_the_backup_of_a_migration_gets_its_name_when_it_is_whole(
+    database: Database, db_path: Path, migrate_to: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(database, "a")
+    migrate_to("CREATE TABLE second (a)")
+    targets: list[Path] = []
+
+    def copy(source: apsw.Connection, target: Path) -> None:
+        targets.append(target)
+        assert list(db_path.parent.glob("*.backup")) == []
+        copy_database(source, target)
+
+    monkeypatch.setattr("r3_lite.db.copy_database", copy)
+    Database(db_path).connection()
+    (backup,) = db_path.parent.glob("*.backup")
+    assert targets != [backup]
+    assert not targets[0].exists()
 
 
 def test_a_file_is_migrated_once(database: Database, db_path: Path, migrate_to: Callable[[str], None]) -> None:

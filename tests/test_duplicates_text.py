@@ -8,7 +8,7 @@ from r3_lite.render import CEILING
 
 
 def member(n: int, text: str = "The key is under the mat") -> Member:
-    return Member(n, f"mem_{n:023d}", text, b"")
+    return Member(n, f"mem_{n:023d}", text, b"", len(text))
 
 
 def groups(count: int, size: int = 1, text: str = "The key is under the mat") -> tuple[Group, ...]:
@@ -25,7 +25,7 @@ def test_a_preview_says_what_would_go_and_how_to_go_on() -> None:
     assert deduplicated(found).splitlines() == [
         "1 duplicates in 1 groups would be merged, each into the oldest that says the same. "
         "Repeat with dry_run: false to merge just these. "
-        "2 memories look alike but may say different things (1 pairs shown); they stay.",
+        "2 memories look alike but may say different things, or others said them (1 pairs shown); they stay.",
         f"- {member(0).id}: The key is under the mat",
         f"  would merge {member(1).id} (0.88): The key is under the mat",
         f"~ {member(7).id} (0.90): port 1",
@@ -35,10 +35,18 @@ def test_a_preview_says_what_would_go_and_how_to_go_on() -> None:
 
 def test_a_live_run_says_what_went_and_what_did_not() -> None:
     plan = Plan(groups(3), (), 0, True)
-    found = result(plan, Merged(plan.groups[:2], 1, 4))
+    found = result(plan, Merged(plan.groups[:2], 1, 4, ()))
     assert (found.dry_run, found.duplicates_found, found.deleted, len(found.groups)) == (False, 3, 2, 2)
     assert "1 were left alone: their group changed meanwhile." in found.message
     assert "4 metadata values differed" in found.message
+
+
+def test_a_live_run_shows_the_look_alikes_that_there_still_are() -> None:
+    gone, there = (LookAlike(member(n, f"port {n}"), member(n + 1, f"port {n + 1}"), 0.9) for n in (1, 3))
+    found = result(Plan((), (gone, there), 4, True), Merged((), 0, 0, (there,)))
+    assert [pair.id for pair in found.look_alikes] == [member(3).id]
+    assert "2 memories look alike" in found.message
+    assert "(1 pairs shown)" in found.message
 
 
 def test_nothing_found_is_said_in_three_words() -> None:

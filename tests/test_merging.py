@@ -1,19 +1,23 @@
 """Duplicates in the file: what is merged, what the oldest takes over, and what is left alone."""
 
+import contextlib
+import itertools
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from r3_lite import graph, history, jobs, merging, store
 from r3_lite.db import Database
 from r3_lite.dedupe import jaccard, same_meaning
 from r3_lite.engine import Engine
-from r3_lite.errors import MemoryNotFound
+from r3_lite.errors import InvalidParameters, MemoryNotFound
 from r3_lite.extract import extract
-from r3_lite.limits import MAX_METADATA
+from r3_lite.limits import MAX_DEPTH, MAX_METADATA, check_metadata
 from r3_lite.merging import Merged, Plan, merged_metadata
 from r3_lite.store import NewMemory
 
@@ -112,6 +116,132 @@ def test_metadata_never_grows_beyond_its_limit() -> None:
     assert lacking == 1
 
 
+def test_room_is_counted_as_the_metadata_is_written() -> None:
+    chance = random.Random(7)
+    for own in ({}, {"é": '\U0001f375 "'}):
+        others = [{f"k{n}": chance.choice(["x" * chance.randint(1, 900), [1, {"ü": None}], 2.5])} for n in range(900)]
+        merged, lacking = merged_metadata(own, others)
+        assert check_metadata(merged) == merged
+        assert len(merged) + lacking == len(own) + len(others)
+        first_lacking = next(other for other in others if not other.keys() <= merged.keys())
+        with pytest.raises(InvalidParameters):
+            check_metadata(dict(list(merged.items())[: len(own) + others.index(first_lacking)]) | first_lacking)
+
+
+def test_each_value_is_examined_once_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examining all that was gathered for each further key takes minutes where many memories have many keys."""
+    examined: list[dict[str, Any]] = []
+
+    def note(metadata: dict[str, Any]) -> dict[str, Any]:
+        examined.append(metadata)
+        return metadata
+
+    monkeypatch.setattr(merging, "check_metadata", note)
+    merged_metadata({"a": 0}, [{"b": 1, "c": 2}, {"b": 3, "d": 4}])
+    assert examined == [{"b": 1}, {"c": 2}, {"d": 4}]
+
+
+def test_what_is_nested_too_deep_is_not_taken_over() -> None:
+    deep: Any = 1
+    for _ in range(MAX_DEPTH):
+        deep = [deep]
+    assert merged_metadata({}, [{"deep": deep, "flat": 1}]) == ({"flat": 1}, 1)
+
+
+def test_others_can_write_while_it_is_computed_what_the_oldest_takes_over(
+    database: Database, db_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = add(database, KEY)
+    add(database, KEY, metadata={"a": 1})
+    planned = plan(database)
+    other = Database(db_path, busy_timeout=0)
+
+    def compute(*arguments: Any) -> Any:
+        add(other, "The door is green")
+        return merged_metadata(*arguments)
+
+    monkeypatch.setattr(merging, "merged_metadata", compute)
+    assert merging.carry_out(database, ANA, planned).deleted == 1
+    assert read(database, first).metadata == {"a": 1}
+    assert len(left(database)) == 2
+    other.close()
+
+
+def test_what_changes_after_it_was_computed_is_left_alone(
+    database: Database, db_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(database, KEY)
+    second = add(database, KEY)
+    planned = plan(database)
+    other = Database(db_path)
+
+    def compute(*arguments: Any) -> Any:
+        with other.write() as connection:
+            store.update(connection, ANA, second, metadata={"late": True})
+        return merged_metadata(*arguments)
+
+    monkeypatch.setattr(merging, "merged_metadata", compute)
+    merged = merging.carry_out(database, ANA, planned)
+    assert (merged.deleted, merged.left_alone) == (0, 1)
+    assert read(database, second).metadata == {"late": True}
+    other.close()
+
+
+def test_a_transaction_removes_few_long_memories(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_BATCH_LENGTH", 1_000)
+    for n in range(4):
+        add(database, f"Long {n}: " + "word " * 38)
+        for _ in range(5):
+            add(database, f"Long {n}: " + "word " * 38, metadata={"filled": "x" * 89})
+    planned = plan(database)
+    assert {duplicate.member.length for one in planned.groups for duplicate in one.duplicates} == {300}
+    removed: list[int] = []
+    write = database.write
+
+    @contextlib.contextmanager
+    def counted(timeout: float | None = None) -> Iterator[apsw.Connection]:
+        with write(timeout) as connection:
+            before = store.count(connection, ANA)
+            yield connection
+            removed.append(before - store.count(connection, ANA))
+
+    monkeypatch.setattr(database, "write", counted)
+    assert merging.carry_out(database, ANA, planned).deleted == 20
+    assert max(removed) == 2
+    assert sum(removed) == 20
+
+
+@pytest.mark.parametrize("key", ["author", "speaker", "name", "role"])
+def test_what_two_people_said_stays_two_memories(database: Database, key: str) -> None:
+    ann = add(database, "I love hiking", metadata={key: "Ann"})
+    bob = add(database, "i love hiking!", metadata={key: "Bob"})
+    again = add(database, "I love hiking.", metadata={key: " ann"})
+    found = plan(database)
+    assert ids(found) == [[ann, again]]
+    assert [(pair.first.id, pair.second.id) for pair in found.look_alikes] == [(ann, bob)]
+    merge(database)
+    assert left(database) == {ann, bob}
+
+
+def test_what_has_no_author_goes_with_the_one_who_said_it(database: Database) -> None:
+    first = add(database, KEY)
+    second = add(database, KEY, metadata={"author": "Ann"})
+    third = add(database, KEY, metadata={"author": ""})
+    assert ids(plan(database)) == [[first, second, third]]
+    merge(database)
+    assert read(database, first).author == "Ann"
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations([None, "Ann", "Bob"])))
+def test_what_has_no_author_is_given_to_none_of_several(database: Database, order: tuple[str | None, ...]) -> None:
+    own = {name: add(database, KEY, metadata={"author": name} if name else {}) for name in order}
+    for name in order:
+        add(database, KEY, metadata={"author": name} if name else {})
+    assert merge(database).deleted == 3
+    assert left(database) == set(own.values())
+    assert [read(database, own[name]).author for name in order] == list(order)
+
+
 def test_the_graph_of_what_goes_moves_to_the_oldest_and_counts_once(database: Database) -> None:
     first = add(database, "note: ana lopez works for acme corp in oslo")
     add(database, "Ana Lopez works for Acme Corp in Oslo")
@@ -197,7 +327,9 @@ def test_large_groups_are_merged_in_parts(database: Database, monkeypatch: pytes
     single = [add(database, f"The door {n} is green") for n in range(5)]
     for n in range(5):
         add(database, f"Note: The door {n} is green")
-    merged = merge(database)
+    planned = plan(database)
+    merged = merging.carry_out(database, ANA, planned)
+    assert merged.groups == planned.groups
     assert (merged.deleted, merged.left_alone) == (45, 0)
     assert left(database) == {first, *single}
     assert read(database, first).metadata == {"n": -1} | {f"k{n}": n for n in range(40)}
@@ -214,6 +346,25 @@ def test_what_differs_in_a_fact_is_a_look_alike_and_stays(database: Database) ->
     assert plan(database, 0.85).look_alikes == ()
     merge(database)
     assert {one, two} <= left(database)
+
+
+@pytest.mark.parametrize("change", ["deleted", "changed", None])
+def test_look_alikes_that_are_no_more_are_not_shown_after_the_merge(database: Database, change: str | None) -> None:
+    one = add(database, "The staging database of the shop listens on port 5432")
+    two = add(database, "The staging database of the shop listens on port 5433")
+    add(database, "The staging database of the shop listens on port 5432", metadata={"a": 1})
+    planned = plan(database, 0.8)
+    assert (len(planned.look_alikes), planned.alike) == (1, 2)
+    with database.write() as connection:
+        if change == "deleted":
+            store.delete(connection, ANA, two)
+        elif change == "changed":
+            store.update(connection, ANA, two, content="Nothing about that any more")
+    merged = merging.carry_out(database, ANA, planned)
+    # The oldest of a group is a look-alike still, though it took over metadata.
+    assert read(database, one).metadata == {"a": 1}
+    assert merged.look_alikes == (() if change else planned.look_alikes)
+    assert merged.alike == (0 if change else 2)
 
 
 WORDS = ["port", "server", "not", "Ana", "5432", "really", "happy", "is", "so", "the", "runs"]

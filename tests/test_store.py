@@ -131,6 +131,16 @@ def test_a_near_text_with_another_fact_is_stored_and_the_near_one_listed(
     assert len(contents(connection)) == 2
 
 
+def test_a_near_text_of_another_author_is_another_memory(connection: apsw.Connection) -> None:
+    text = "the staging server of our shop in Oslo listens on port 5432 and sends all mails through a relay at home"
+    first = insert(connection, text, metadata={"speaker": "Ann"})
+    bob = insert(connection, f"Note: {text}", metadata={"author": "Bob"})
+    assert not bob.duplicate
+    assert [other.id for other in bob.similar] == [first.id]
+    assert insert(connection, f"Oh, {text}", metadata={"role": "bob"}).id == bob.id
+    assert insert(connection, f"Remember: {text}").duplicate
+
+
 def test_near_texts_of_other_users_are_not_listed(connection: apsw.Connection) -> None:
     insert(connection, LONG, BOB)
     assert insert(connection, LONG.replace("5432", "5433")).similar == ()
