@@ -546,7 +546,7 @@ async def test_numbers_and_booleans_may_come_as_text(client: Client[Any]) -> Non
         assert (await good(client, "search_memory", query="note", prefer_cache=yes))["source"] in ("cache", "storage")
     for no in (False, "false", "No", "0", 0, "off"):
         assert (await good(client, "search_memory", query="note", prefer_cache=no))["source"] == "storage"
-    assert len(await found(client, "note", threshold="0.5")) == 4
+    assert len(await found(client, "note", threshold="0.4")) == 4
     assert await added(client, 1234) == (await found(client, 1234))[0]  # type: ignore[arg-type]
 
 
@@ -575,7 +575,8 @@ async def test_scores_lie_between_0_and_1_and_fall(client: Client[Any]) -> None:
     await added(client, "Bananas are yellow")
     data = await good(client, "search_memory", query="proton mail bridge needs port 1143")
     scores = [hit["score"] for hit in data["results"]]
-    assert scores[0] == 1
+    # Six words prove 1 - 0.5^6.
+    assert scores[0] == pytest.approx(0.984, abs=0.001)
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 2
     assert scores[-1] > 0
