@@ -136,6 +136,11 @@ def count_same(connection: apsw.Connection, new: NewMemory) -> int:
     )
 
 
+def of_text(connection: apsw.Connection, user_id: str, content: str) -> list[Record]:
+    """Return the user's memories with this text, whatever its case and punctuation, the copies last."""
+    return list(_records(connection, "m.user_id = ? AND m.hash = ? ORDER BY m.copy", (user_id, text_hash(content))))
+
+
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     """Return one memory of the user. Raises MemoryNotFound, for another user's id too."""
     # No id holds half characters, which cannot even be looked up.
