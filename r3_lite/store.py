@@ -136,9 +136,10 @@ def count_same(connection: apsw.Connection, new: NewMemory) -> int:
     )
 
 
-def of_text(connection: apsw.Connection, user_id: str, content: str) -> list[Record]:
-    """Return the user's memories with this text, whatever its case and punctuation, the copies last."""
-    return list(_records(connection, "m.user_id = ? AND m.hash = ? ORDER BY m.copy", (user_id, text_hash(content))))
+def of_text(connection: apsw.Connection, user_id: str, content: str, limit: int) -> list[Record]:
+    """Return the user's first memories with this text, whatever its case and punctuation, the copies last."""
+    where = "m.user_id = ? AND m.hash = ? ORDER BY m.copy LIMIT ?"
+    return list(_records(connection, where, (user_id, text_hash(content), limit)))
 
 
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:

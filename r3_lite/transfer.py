@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ERRORS_SHOWN = 50
+# Of the memories that a part of a graph may be added to, so many are looked at: there may be thousands of one text.
+MAX_SAME = 16
 
 
 @dataclass(slots=True)
@@ -229,12 +231,12 @@ def _was_deleted(connection: "apsw.Connection", common: _Import, new: NewMemory,
     """
     if not common.gone or new.id is None or past or text_hash(new.content) not in common.gone:
         return False
-    return not store.of_text(connection, new.user_id, new.content)
+    return not store.of_text(connection, new.user_id, new.content, 1)
 
 
 def _is_stated(connection: "apsw.Connection", new: NewMemory) -> bool:
     """Tell whether a memory with this text says all of this metadata, made to say it if it lacks some. Writes."""
-    known = store.of_text(connection, new.user_id, new.content)
+    known = store.of_text(connection, new.user_id, new.content, MAX_SAME)
     if any(new.metadata.items() <= record.metadata.items() for record in known):
         return True
     for record in known:

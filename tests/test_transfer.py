@@ -571,9 +571,14 @@ def test_of_many_broken_items_the_first_are_told_and_all_are_counted(database: D
 
 
 def test_an_import_can_be_stopped_while_its_items_are_checked(database: Database) -> None:
-    asked: list[int] = []
-    tally = run(database, ["one", "", 7] * 5_000, stopped=lambda: not asked.append(1))
-    assert asked == [1]
+    asked: list[bool] = []
+
+    def stopped() -> bool:
+        asked.append(True)
+        return True
+
+    tally = run(database, ["one", "", 7] * 5_000, stopped=stopped)
+    assert asked == [True]
     assert (tally.imported, tally.unreached, tally.skipped) == (0, 15_000 - tally.empty - tally.failed, tally.unreached)
     assert tally.empty + tally.failed < 5_000
     assert stored(database) == []
@@ -650,6 +655,16 @@ def test_entities_whose_names_look_the_same_are_all_kept(
     for imported in (2, 0):
         assert run(database, graph(*lines)).imported == imported
         assert [(m["entity"], m["entity_type"]) for _, m in known(database)] == list(zip(names, kinds, strict=True))
+
+
+def test_a_text_that_very_many_entities_share_is_kept_for_each(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "MAX_SAME", 3)
+    lines = [{"type": "entity", "name": "C", "entityType": f"type {n}", "observations": ["is old"]} for n in range(10)]
+    for imported in (10, 0):
+        assert run(database, graph(*lines)).imported == imported
+    assert {metadata["entity_type"] for _, metadata in known(database)} == {f"type {n}" for n in range(10)}
 
 
 def test_metadata_that_would_grow_too_large_is_kept_in_a_memory_of_its_own(database: Database) -> None:
