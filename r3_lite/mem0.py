@@ -5,20 +5,19 @@ and first (GET /v1/memories/), and that of the server that one runs oneself (GET
 is trusted: addresses in it are never called, redirects never followed, its size, its pages and its time are bounded.
 """
 
-import asyncio
 import ipaddress
 import random
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from r3_lite.errors import ImportFailed, InvalidParameters, Mem0Failed
+from r3_lite.errors import InvalidParameters, Mem0Failed
 from r3_lite.formats import loads
+from r3_lite.mem0_line import Line, open_line
 
 if TYPE_CHECKING:
     import httpx2
@@ -33,8 +32,6 @@ MAX_PAGES = 50_000
 MAX_IDLE_PAGES = 3
 # Seconds: to connect, between two pieces of an answer, from the request to the end of its answer, for all together.
 CONNECT_SECONDS, READ_SECONDS, PAGE_SECONDS, ALL_SECONDS = 5.0, 30.0, 60.0, 3_600.0
-# How often, in seconds, it is asked whether to stop; how long what is broken off may take to let go.
-_ASK_SECONDS, _LET_GO_SECONDS = 0.2, 1.0
 ATTEMPTS = 5
 # Before the second attempt; doubled before each further one, and then any part of it at random.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -47,9 +44,6 @@ _PASSING = {408, 425, 429}
 _ENCODINGS = {"", "identity", "gzip", "deflate"}
 # The platform leaves out what belongs to a run, an agent or an app as well, unless it is asked for.
 _SCOPES = ({"run_id": "*"}, {"agent_id": "*"}, {"app_id": "*"})
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,63 +130,12 @@ def fetch(
     on which an event loop runs. Raises InvalidParameters for an address or key that cannot be used, Mem0Failed for all
     that goes wrong there, ImportFailed when it was stopped.
     """
+    import httpx2
+
     base, local = _address(base_url)
     if api_key is None and _is_platform(base):
         raise InvalidParameters("There is no key for Mem0. Set MEM0_API_KEY, or give api_key.")
     haul = _Haul()
-    with _line(local, stopped) as line:
-        for form in _FORMS:
-            source = _Source(line, base, form, _key_header(form, api_key), user_id)
-            if _list(source, haul, told):
-                for scope in _SCOPES if form.filters and _is_platform(base) else ():
-                    _list(replace(source, scope=scope), haul, told)
-                return Fetched(haul.records, haul.complete, haul.repeated)
-    raise Mem0Failed("There is no Mem0 interface at this address. Check MEM0_BASE_URL.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A client and the event loop that it runs on while somebody waits for it: whatever it does can be broken off."""
-
-    client: "httpx2.AsyncClient"
-    loop: asyncio.AbstractEventLoop
-    stopped: Callable[[], bool]
-    end: float
-
-    def wait_for(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
-        """Return what the work returns. Raises TimeoutError after so many seconds, ImportFailed when stopped."""
-        task = self.loop.create_task(work)
-        end = time.monotonic() + seconds
-        try:
-            while True:
-                left = end - time.monotonic()
-                self.loop.run_until_complete(asyncio.wait({task}, timeout=max(0.0, min(left, _ASK_SECONDS))))
-                if task.done():
-                    return task.result()
-                self.check()
-                if left <= 0:
-                    raise TimeoutError
-        finally:
-            if not task.done():
-                task.cancel()
-                _let_go(self.loop, task)
-
-    def pause(self, seconds: float) -> None:
-        """Wait. Raises ImportFailed when stopped."""
-        self.wait_for(asyncio.sleep(seconds), seconds + _ASK_SECONDS)
-
-    def check(self) -> None:
-        """Raise ImportFailed when it shall stop, Mem0Failed when all the time is over."""
-        if self.stopped():
-            raise ImportFailed("The import was stopped before all had come from Mem0. Nothing was imported.")
-        if time.monotonic() > self.end:
-            raise Mem0Failed("Mem0 takes longer than an hour. Import an export in parts instead.")
-
-
-@contextmanager
-def _line(local: bool, stopped: Callable[[], bool]) -> Iterator[_Line]:
-    import httpx2
-
     client = httpx2.AsyncClient(
         headers={"User-Agent": "r3-lite", "Accept": "application/json", "Accept-Encoding": "identity"},
         follow_redirects=False,
@@ -200,21 +143,14 @@ def _line(local: bool, stopped: Callable[[], bool]) -> Iterator[_Line]:
         # A proxy of the environment is for the world outside.
         trust_env=not local,
     )
-    loop = asyncio.new_event_loop()
-    line = _Line(client, loop, stopped, time.monotonic() + ALL_SECONDS)
-    try:
-        yield line
-    finally:
-        _let_go(loop, loop.create_task(client.aclose()))
-        # Waits for nobody: a name that is being looked up is left to end by itself.
-        loop.close()
-
-
-def _let_go(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-    """Give what ends a moment for it; how it ends tells nothing any more."""
-    loop.run_until_complete(asyncio.wait({task}, timeout=_LET_GO_SECONDS))
-    if task.done() and not task.cancelled():
-        task.exception()
+    with open_line(client, ALL_SECONDS, stopped) as line:
+        for form in _FORMS:
+            source = _Source(line, base, form, _key_header(form, api_key), user_id)
+            if _list(source, haul, told):
+                for scope in _SCOPES if form.filters and _is_platform(base) else ():
+                    _list(replace(source, scope=scope), haul, told)
+                return Fetched(haul.records, haul.complete, haul.repeated)
+    raise Mem0Failed("There is no Mem0 interface at this address. Check MEM0_BASE_URL.")
 
 
 class _Answer(NamedTuple):
@@ -229,7 +165,7 @@ class _Answer(NamedTuple):
 class _Source:
     """Whom to ask, in which form, for what."""
 
-    line: _Line
+    line: Line
     base: str
     form: _Form
     key: dict[str, str]
