@@ -144,7 +144,7 @@ def import_memories(args: argparse.Namespace, settings: Settings) -> int:
         if args.mem0:
             tally = engine.import_mem0(None, told=lambda count: show("from Mem0", count, None), **how)
         else:
-            tally = engine.import_records(None, _records(args.file), **how)
+            tally = engine.import_records(None, _records(args.file, stopped), **how)
         pending = _index(engine, stopped, show) if tally.imported else 0
     result = ImportResult.of(tally)
     if args.json:
@@ -327,17 +327,17 @@ def _index(engine: Engine, stopped: Callable[[], bool], show: Callable[[str, int
     return pending
 
 
-def _records(file: str) -> list[Any]:
+def _records(file: str, stopped: Callable[[], bool]) -> list[Any]:
     """Return the records of a file that the user names, wherever it is, or of the standard input."""
     if file == "-":
         if sys.stdin is None:
             raise InvalidParameters("There is no standard input. Give a file.")
-        return formats.records(sys.stdin.buffer.read())
+        return formats.records(sys.stdin.buffer.read(), stopped)
     path = Path(terminal.argument(file)).expanduser().absolute()
     with contextlib.suppress(OSError, RuntimeError):
         # Links are followed here: whoever types the name may read what it leads to.
         path = path.resolve(strict=True)
-    return transfer.read_file(str(path), [Path(path.anchor)])
+    return transfer.read_file(str(path), [Path(path.anchor)], stopped)
 
 
 def _text(words: list[str]) -> str:

@@ -282,7 +282,8 @@ class Engine:
 
     def import_file(self, user_id: str | None, path: str, **how: Unpack[How]) -> Tally:
         """Import a file of the folders that may be read, as `import_records` does."""
-        return self.import_records(user_id, transfer.read_file(path, self.settings.import_roots), **how)
+        stopped = how.get("stopped", lambda: False)
+        return self.import_records(user_id, transfer.read_file(path, self.settings.import_roots, stopped), **how)
 
     def import_mem0(
         self,
@@ -303,6 +304,8 @@ class Engine:
         stopped = how.get("stopped", lambda: False)
         fetched = mem0.fetch(self.settings.mem0_base_url, key, self.user(user_id), stopped=stopped, told=told)
         tally = self.import_records(user_id, fetched.records, **how)
+        tally.total += fetched.repeated
+        tally.duplicates += fetched.repeated
         tally.incomplete = not fetched.complete
         return tally
 

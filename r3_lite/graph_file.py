@@ -28,6 +28,10 @@ _UNDERSCORES = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+class Statement(dict[str, Any]):
+    """A memory that a part of a graph became."""
+
+
 def is_graph(record: Any) -> bool:
     """Tell whether a record is one of such a file."""
     if not isinstance(record, dict) or record.get("type") not in GRAPH_KINDS:
@@ -40,12 +44,15 @@ def memories_of(records: Sequence[Any]) -> Iterator[Any]:
 
     An entity of which nothing is observed is a memory too. Broken ones are yielded as they are.
     """
-    types = {r["name"]: r["entityType"] for r in records if is_graph(r) and _is_entity(r)}
+    types: dict[str, str] = {}
+    for record in records:
+        if is_graph(record) and _is_entity(record):
+            types.setdefault(record["name"], record["entityType"])
     for record in records:
         if not is_graph(record):
             yield record
         elif _is_entity(record):
-            yield from _entity(record)
+            yield from _entity(record, types)
         elif _is_relation(record):
             yield _relation(record, types)
         else:
@@ -63,17 +70,19 @@ def _is_relation(record: Mapping[str, Any]) -> bool:
     )
 
 
-def _entity(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _entity(record: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     name, kind = record["name"], record["entityType"]
+    # Another entity of the same name. That the type of an only one changes does not change its memories.
+    other = () if kind == types[name] else ("", kind)
     known = {"entity": name, "entity_type": kind}
     for observation in record["observations"]:
         if not isinstance(observation, str) or not observation.strip():
             yield {"content": observation}
             continue
         kept = {"observation": observation} if len(observation) <= MAX_OBSERVATION else {}
-        yield _memory(record, _observed(name, kind, observation), known | kept, name, observation)
+        yield _memory(record, _observed(name, kind, observation), known | kept, name, observation, *other)
     if not record["observations"]:
-        yield _memory(record, _introduced(name, kind), known, name)
+        yield _memory(record, _introduced(name, kind), known, name, *other)
 
 
 def _relation(record: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
@@ -89,7 +98,7 @@ def _memory(record: Mapping[str, Any], content: str, metadata: dict[str, str], *
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
     # Some offspring of the server note times.
     times = {key: record[key] for key in ("created_at", "createdAt", "updated_at", "updatedAt") if key in record}
-    return {"id": f"graph-{digest}", "content": content, "metadata": metadata, **times}
+    return Statement({"id": f"graph-{digest}", "content": content, "metadata": metadata, **times})
 
 
 def _observed(name: str, kind: str, observation: str) -> str:

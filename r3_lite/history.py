@@ -103,6 +103,16 @@ def gone(connection: apsw.Connection, user_id: str, limit: int) -> list[tuple[st
     return [(memory_id, _version(*row)) for memory_id, *row in rows]
 
 
+def gone_texts(connection: apsw.Connection, user_id: str) -> Iterator[str]:
+    """Yield the last texts of the user's memories that were deleted, or merged into others, and are gone."""
+    rows: Iterable[tuple[str]] = connection.execute(
+        """SELECT content FROM history AS h WHERE user_id = ? AND action IN ('deleted', 'merged')
+           AND NOT EXISTS (SELECT 1 FROM memories WHERE id = h.memory_id)""",
+        (user_id,),
+    )
+    return (content for (content,) in rows)
+
+
 def origin(connection: apsw.Connection, user_id: str, memory_id: str) -> tuple[str, str | None]:
     """Return when a memory with a history was made, and its batch; of a deleted one too."""
     found: tuple[str, str | None] = connection.execute(

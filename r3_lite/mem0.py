@@ -9,15 +9,15 @@ import ipaddress
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from r3_lite.errors import ImportFailed, InvalidParameters, Mem0Failed
+from r3_lite.errors import InvalidParameters, Mem0Failed
 from r3_lite.formats import loads
+from r3_lite.mem0_line import Line, open_line
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,8 +30,8 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_PAGES = 50_000
 # Pages one after the other that hold nothing new and still name a next one.
 MAX_IDLE_PAGES = 3
-# Seconds: to connect, between two pieces of an answer, for a whole answer.
-CONNECT_SECONDS, READ_SECONDS, PAGE_SECONDS = 5.0, 30.0, 120.0
+# Seconds: to connect, between two pieces of an answer, from the request to the end of its answer, for all together.
+CONNECT_SECONDS, READ_SECONDS, PAGE_SECONDS, ALL_SECONDS = 5.0, 30.0, 60.0, 3_600.0
 ATTEMPTS = 5
 # Before the second attempt; doubled before each further one, and then any part of it at random.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -41,16 +41,18 @@ LONGEST_ASKED_PAUSE = 60.0
 _HOST = re.compile(r"[a-z0-9.:-]+")
 _ABSENT = {404, 405, 410, 501}
 _PASSING = {408, 425, 429}
+_ENCODINGS = {"", "identity", "gzip", "deflate"}
 # The platform leaves out what belongs to a run, an agent or an app as well, unless it is asked for.
 _SCOPES = ({"run_id": "*"}, {"agent_id": "*"}, {"app_id": "*"})
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Memories as Mem0 gives them, each once, and whether Mem0 is known to have given all."""
+    """Memories as Mem0 gives them, each once, whether Mem0 is known to have given all, and how many it repeated."""
 
     records: list[Any]
     complete: bool
+    repeated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +81,30 @@ class _Haul:
     keys: set[str] = field(default_factory=set)
     size: int = 0
     complete: bool = True
+    repeated: int = 0
 
-    def add(self, records: Sequence[Any], listed: set[str]) -> int:
-        """Take the records that are new; return how many are not in `listed` yet, which then holds them."""
-        before = len(listed)
-        for record in records:
-            known = isinstance(record, dict) and isinstance(record.get("id"), str)
-            key = record["id"] if known else repr(record)
-            listed.add(key)
-            if key not in self.keys:
-                self.keys.add(key)
+    def add(self, page: "_Page", ids: set[str], listed: set[str]) -> int:
+        """Take what is new of a page; return how many of its ids are not in `ids`, the ones of its list, yet.
+
+        Of two with one id that say different things both are taken: what is then imported is told, with the reason.
+        `listed` are the records of the same list.
+        """
+        before, repeated = len(ids), 0
+        for record in page.records:
+            key = same = repr(record)
+            if isinstance(record, dict) and isinstance(record.get("id"), str):
+                key, same = record["id"], repr((record["id"], record.get("memory")))
+            ids.add(key)
+            repeated += same in listed
+            listed.add(same)
+            if same not in self.keys:
+                self.keys.add(same)
                 self.records.append(record)
-        return len(listed) - before
+        fresh = len(ids) - before
+        if fresh or page.more is not None:
+            # Else it is the same page again, of a server that knows no pages.
+            self.repeated += repeated
+        return fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,46 +126,54 @@ def fetch(
 ) -> Fetched:
     """Return everything that Mem0 at `base_url` remembers of a user; `told` hears after each page how many it is.
 
-    Blocks on the network; `stopped` is asked between pages and while it waits. The key is sent to that host alone.
-    Raises InvalidParameters for an address or key that cannot be used, Mem0Failed for all that goes wrong there.
+    Blocks on the network; `stopped` is asked five times a second. The key is sent to that host alone. Not for threads
+    on which an event loop runs. Raises InvalidParameters for an address or key that cannot be used, Mem0Failed for all
+    that goes wrong there, ImportFailed when it was stopped.
     """
     import httpx2
 
     base, local = _address(base_url)
-    headers = {"User-Agent": "r3-lite", "Accept": "application/json", "Accept-Encoding": "identity"}
+    if api_key is None and _is_platform(base):
+        raise InvalidParameters("There is no key for Mem0. Set MEM0_API_KEY, or give api_key.")
     haul = _Haul()
-    with httpx2.Client(
-        headers=headers,
+    client = httpx2.AsyncClient(
+        headers={"User-Agent": "r3-lite", "Accept": "application/json", "Accept-Encoding": "identity"},
         follow_redirects=False,
         timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
         # A proxy of the environment is for the world outside.
         trust_env=not local,
-    ) as client:
-        if api_key is None and _is_platform(base):
-            raise InvalidParameters("There is no key for Mem0. Set MEM0_API_KEY, or give api_key.")
+    )
+    with open_line(client, ALL_SECONDS, stopped) as line:
         for form in _FORMS:
-            source = _Source(client, base, form, _key_header(form, api_key), user_id)
-            if _list(source, haul, stopped, told):
+            source = _Source(line, base, form, _key_header(form, api_key), user_id)
+            if _list(source, haul, told):
                 for scope in _SCOPES if form.filters and _is_platform(base) else ():
-                    _list(replace(source, scope=scope), haul, stopped, told)
-                return Fetched(haul.records, haul.complete)
+                    _list(replace(source, scope=scope), haul, told)
+                return Fetched(haul.records, haul.complete, haul.repeated)
     raise Mem0Failed("There is no Mem0 interface at this address. Check MEM0_BASE_URL.")
+
+
+class _Answer(NamedTuple):
+    """The answer to one request; of errors only the head was read."""
+
+    status: int
+    retry_after: str | None
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     """Whom to ask, in which form, for what."""
 
-    client: "httpx2.Client"
+    line: Line
     base: str
     form: _Form
     key: dict[str, str]
     user_id: str
     scope: dict[str, str] = field(default_factory=dict)
 
-    @contextmanager
-    def answer(self, page: int) -> Iterator["httpx2.Response"]:
-        """Send one request and give its answer, of which only the head has been read."""
+    async def answer(self, page: int) -> _Answer:
+        """Send one request and return its answer. Raises Mem0Failed where it cannot be read, httpx2.HTTPError."""
         query: dict[str, str | int] = {"page": page, "page_size": PAGE_SIZE} if self.form.paged else {}
         body: dict[str, Any] | None = None
         wanted = {"user_id": self.user_id} | self.scope
@@ -164,35 +186,45 @@ class _Source:
         if not self.form.paged:
             query |= {"top_k": OWN_SERVER_LIMIT}
         url = self.base + self.form.path
-        with self.client.stream(self.form.method, url, params=query, json=body, headers=self.key) as response:
-            yield response
+        request = self.line.client.stream(self.form.method, url, params=query, json=body, headers=self.key)
+        async with request as response:
+            content = await _read(response) if response.status_code == 200 else b""
+            return _Answer(response.status_code, response.headers.get("Retry-After"), content)
 
 
-def _list(source: _Source, haul: _Haul, stopped: Callable[[], bool], told: Callable[[int], None]) -> bool:
+def _list(source: _Source, haul: _Haul, told: Callable[[int], None]) -> bool:
     """Add what a source lists to the haul; tell whether the interface has this form at all."""
+    ids: set[str] = set()
     listed: set[str] = set()
     idle = 0
+    # What the pages so far say: that one more is next, and how many memories there are.
+    more: bool | None = None
+    total: int | None = None
     for number in range(1, MAX_PAGES + 1):
-        _check(stopped)
-        body = _body(source, number, haul, stopped)
+        source.line.check()
+        body = _body(source, number, haul)
         if body is None:
             # Behind the last page there may be nothing either.
+            haul.complete &= number == 1 or not (more or (total is not None and total > len(ids)))
             return number > 1
         page = _page(body)
-        fresh = haul.add(page.records, listed)
+        more, total = page.more, page.total if page.total is not None else total
+        fresh = haul.add(page, ids, listed)
         told(len(haul.records))
         if not source.form.paged:
             # 100 is what older servers give at most, whatever one asks for.
-            haul.complete = len(page.records) not in (100, OWN_SERVER_LIMIT)
+            haul.complete = len(page.records) not in (100, OWN_SERVER_LIMIT) and (total or 0) <= len(page.records)
             return True
-        reached = page.total is not None and page.total <= len(listed)
+        reached = total is not None and total <= len(ids)
         if fresh:
             idle = 0
-            # Where the total says otherwise, that no page is next is not taken for granted.
-            if not page.more and (reached or (page.more is False and page.total is None)):
+            # That no page is next is not taken for granted where the total says otherwise, nor is the total where it
+            # may be that of a full page.
+            last = reached or total is None if more is False else reached and len(page.records) < PAGE_SIZE
+            if last and not more:
                 return True
-        elif not page.more:
-            haul.complete &= reached or page.total is None
+        elif not more:
+            haul.complete &= reached or total is None
             return True
         else:
             idle += 1
@@ -217,7 +249,7 @@ def _page(body: bytes) -> _Page:
     raise Mem0Failed("Mem0's answer holds no list of memories. Check MEM0_BASE_URL; nothing was imported.")
 
 
-def _body(source: _Source, number: int, haul: _Haul, stopped: Callable[[], bool]) -> bytes | None:
+def _body(source: _Source, number: int, haul: _Haul) -> bytes | None:
     """Return the body of a page, trying again while that can help, or None where there is none.
 
     Raises Mem0Failed.
@@ -228,26 +260,28 @@ def _body(source: _Source, number: int, haul: _Haul, stopped: Callable[[], bool]
     for attempt in range(ATTEMPTS):
         asked: float | None = None
         try:
-            with source.answer(number) as response:
-                status = response.status_code
-                if status == 200:
-                    body = _read(response)
-                    haul.size += len(body)
-                    if haul.size > MAX_BYTES:
-                        raise Mem0Failed("Mem0 gives more than 256 MiB. Import an export in parts instead.")
-                    return body
-                if status in _ABSENT:
-                    return None
-                if status in (401, 403):
-                    raise Mem0Failed("Mem0 refuses the key. Check MEM0_API_KEY, or api_key, and MEM0_BASE_URL.")
-                if 300 <= status < 400:
-                    raise Mem0Failed(
-                        "Mem0 sends to another address, which is not followed. Set MEM0_BASE_URL to the final one."
-                    )
-                if status not in _PASSING and status < 500:
-                    raise Mem0Failed(f"Mem0 refuses the request (HTTP {status}). Nothing was imported.", status=status)
-                reason = f"HTTP {status}"
-                asked = _asked_pause(response.headers.get("Retry-After"))
+            status, retry_after, body = source.line.wait_for(source.answer(number), PAGE_SECONDS)
+            if status == 200:
+                haul.size += len(body)
+                if haul.size > MAX_BYTES:
+                    raise Mem0Failed("Mem0 gives more than 256 MiB. Import an export in parts instead.")
+                return body
+            if status in _ABSENT:
+                return None
+            if status in (401, 403):
+                raise Mem0Failed("Mem0 refuses the key. Check MEM0_API_KEY, or api_key, and MEM0_BASE_URL.")
+            if 300 <= status < 400:
+                raise Mem0Failed(
+                    "Mem0 sends to another address, which is not followed. Set MEM0_BASE_URL to the final one."
+                )
+            if status not in _PASSING and status < 500:
+                raise Mem0Failed(f"Mem0 refuses the request (HTTP {status}). Nothing was imported.", status=status)
+            reason = f"HTTP {status}"
+            asked = _asked_pause(retry_after)
+        except TimeoutError:
+            raise Mem0Failed("A page of Mem0 takes too long to come. Try again later; nothing was imported.") from None
+        except httpx2.DecodingError:
+            raise _unreadable() from None
         except httpx2.TimeoutException:
             reason = "no answer in time"
         except httpx2.HTTPError as error:
@@ -256,32 +290,26 @@ def _body(source: _Source, number: int, haul: _Haul, stopped: Callable[[], bool]
             raise Mem0Failed(f"Mem0 asks to wait {asked:,.0f} seconds. Try again then.", retry_after=asked)
         if attempt + 1 < ATTEMPTS:
             backoff = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
-            _wait(asked if asked is not None else random.uniform(backoff / 2, backoff), stopped)
+            source.line.pause(asked if asked is not None else random.uniform(backoff / 2, backoff))
     raise Mem0Failed(f"Mem0 does not answer ({reason}, {ATTEMPTS} attempts). Try again later; nothing was imported.")
 
 
-def _read(response: "httpx2.Response") -> bytes:
-    started, parts, size = time.monotonic(), [], 0
-    for part in response.iter_raw():
+async def _read(response: "httpx2.Response") -> bytes:
+    """Return a body, which some servers compress unasked."""
+    encodings = response.headers.get("Content-Encoding", "").split(",")
+    if not {encoding.strip().lower() for encoding in encodings} <= _ENCODINGS:
+        raise _unreadable()
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
         parts.append(part)
         size += len(part)
         if size > MAX_PAGE_BYTES:
             raise Mem0Failed("A page of Mem0 is larger than 32 MiB. Nothing was imported.")
-        if time.monotonic() - started > PAGE_SECONDS:
-            raise Mem0Failed("A page of Mem0 takes too long to come. Try again later; nothing was imported.")
     return b"".join(parts)
 
 
-def _wait(seconds: float, stopped: Callable[[], bool]) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        _check(stopped)
-        time.sleep(min(left, 0.1))
-
-
-def _check(stopped: Callable[[], bool]) -> None:
-    if stopped():
-        raise ImportFailed("The import was stopped before all had come from Mem0. Nothing was imported.")
+def _unreadable() -> Mem0Failed:
+    return Mem0Failed("Mem0's answer is compressed in a way that cannot be read. Nothing was imported.")
 
 
 def _asked_pause(header: str | None) -> float | None:

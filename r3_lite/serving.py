@@ -38,6 +38,8 @@ Forget on request with delete_memory. Ids start with mem_."""
 # Threads that run tools; each holds one connection to the file. Those that may write wait for each other and for
 # other processes: they have threads of their own, so that no search, and not the transport, waits with them.
 READERS = WRITERS = 8
+# Threads of calls that last: an import may wait for the network, or work on a large file, for minutes.
+SLOW = 4
 # After this long without a call the model is loaded anyway, so that work left by an earlier process gets done.
 IDLE_START_SECONDS = 0.5
 
@@ -45,6 +47,7 @@ logger = logging.getLogger(__name__)
 R = TypeVar("R", bound=BaseModel)
 _readers: RunVar[CapacityLimiter] = RunVar("r3_lite_readers")
 _writers: RunVar[CapacityLimiter] = RunVar("r3_lite_writers")
+_slow: RunVar[CapacityLimiter] = RunVar("r3_lite_slow")
 
 
 @lifespan
@@ -54,6 +57,7 @@ async def _lifespan(_server: FastMCP) -> AsyncIterator[dict[str, Any]]:
     logger.info("%s serves %s", __version__, engine.database.path or "memories that are kept in memory only")
     _readers.set(CapacityLimiter(READERS))
     _writers.set(CapacityLimiter(WRITERS))
+    _slow.set(CapacityLimiter(SLOW))
     starter = asyncio.get_running_loop().call_later(IDLE_START_SECONDS, engine.start)
     try:
         yield {"engine": engine, "rates": RateLimits(limits_of(settings.rate_limits))}
@@ -78,7 +82,7 @@ def cancelled() -> bool:
 
 async def current_load() -> dict[str, int]:
     """Return how many tool calls run at the moment and how many wait for a thread; the asking one is not among them."""
-    limiters = _readers.get(), _writers.get()
+    limiters = _readers.get(), _writers.get(), _slow.get()
     return {
         "running": sum(limiter.borrowed_tokens for limiter in limiters),
         "waiting": sum(limiter.statistics().tasks_waiting for limiter in limiters),
@@ -147,11 +151,13 @@ def tool(
     destructive: bool = False,
     idempotent: bool = False,
     open_world: bool = False,
+    slow: bool = False,
     lasting: Callable[[R, Engine], bool] | None = None,
 ) -> Callable[[Callable[..., R]], Callable[..., Awaitable[ToolResult]]]:
     """Register a function as a tool: its model becomes structured content, `render_text` the text beside it.
 
-    The function runs on a worker thread and may block. Fields are named by their aliases, in schema and content.
+    The function runs on a worker thread and may block, for minutes where it is `slow`: other calls do not wait for it.
+    Fields are named by their aliases, in schema and content.
 
     With `lasting` finished answers are kept in the engine's cache, those of which it says that only a write for their
     user can change them, and `prefer_cache` is an argument of the tool. `source` in an answer tells where it is from.
@@ -201,7 +207,7 @@ def tool(
 
         @functools.wraps(function)
         async def answer(**arguments: Any) -> ToolResult:
-            threads, began = _readers if read_only else _writers, time.perf_counter()
+            threads, began = _slow if slow else _readers if read_only else _writers, time.perf_counter()
             result = await to_thread.run_sync(functools.partial(run, **arguments), limiter=threads.get())
             logger.debug("%s took %.1f ms", function.__name__, (time.perf_counter() - began) * 1000)
             return result

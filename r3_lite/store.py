@@ -139,6 +139,12 @@ def count_same(connection: apsw.Connection, new: NewMemory) -> int:
     )
 
 
+def of_text(connection: apsw.Connection, user_id: str, content: str, limit: int) -> list[Record]:
+    """Return the user's first memories with this text, whatever its case and punctuation, the copies last."""
+    where = "m.user_id = ? AND m.hash = ? ORDER BY m.copy LIMIT ?"
+    return list(_records(connection, where, (user_id, text_hash(content), limit)))
+
+
 def find(connection: apsw.Connection, user_id: str, memory_id: str) -> Record:
     """Return one memory of the user. Raises MemoryNotFound, for another user's id too."""
     # No id holds half characters, which cannot even be looked up.

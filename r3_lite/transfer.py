@@ -13,14 +13,18 @@ from r3_lite import formats, history, store, talks
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters
 from r3_lite.formats import Item
+from r3_lite.limits import MAX_METADATA
 from r3_lite.past import Past
 from r3_lite.store import NewMemory
+from r3_lite.text import text_hash
 
 if TYPE_CHECKING:
     import apsw
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_ERRORS_SHOWN = 50
+# Of the memories that a part of a graph may be added to, so many are looked at: there may be thousands of one text.
+MAX_SAME = 16
 
 
 @dataclass(slots=True)
@@ -46,21 +50,55 @@ class Tally:
     def reject(self, index: int, reason: str) -> None:
         """Count an item that cannot be stored as it is."""
         self.failed += 1
-        self.errors.append((index, reason))
+        self._tell(index, reason)
 
     def skip(self, index: int, reason: str) -> None:
         """Count an item that is left out on purpose."""
         self.skipped += 1
-        self.errors.append((index, reason))
+        self._tell(index, reason)
+
+    def _tell(self, index: int, reason: str) -> None:
+        # A file may hold millions that are broken.
+        if len(self.errors) < MAX_ERRORS_SHOWN:
+            self.errors.append((index, reason))
 
 
-def read_file(path: str, roots: Sequence[Path]) -> list[Any]:
+@dataclass(slots=True)
+class _Copies:
+    """Which items of an import that keeps copies are in already: as many of a text as there were before it."""
+
+    before: dict[tuple[str, str], int] = field(default_factory=dict)
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def known(self, connection: "apsw.Connection", new: NewMemory) -> bool:
+        """Count one more of a text, and tell whether there was one for it."""
+        same = (new.content, repr(new.metadata))
+        if same not in self.before:
+            self.before[same] = store.count_same(connection, new)
+        self.seen[same] += 1
+        return self.seen[same] <= self.before[same]
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    """What holds for all items of an import. `gone`: hashes of texts that were deleted and shall not come back.
+
+    With `copies` a text is stored as often as it occurs.
+    """
+
+    tally: Tally
+    revive: bool
+    copies: _Copies | None
+    gone: frozenset[str]
+
+
+def read_file(path: str, roots: Sequence[Path], stopped: Callable[[], bool] = lambda: False) -> list[Any]:
     """Return the records of a file of any format that `formats` knows.
 
-    Only regular files whose real path lies in one of `roots`, up to 256 MiB. Raises ImportFailed or InvalidParameters;
-    no message holds anything of the file.
+    Only regular files whose real path lies in one of `roots`, up to 256 MiB. Raises ImportFailed, also when stopped, or
+    InvalidParameters; no message holds anything of the file.
     """
-    return formats.records(_read(path, roots))
+    return formats.records(_read(path, roots), stopped)
 
 
 def import_items(
@@ -78,17 +116,20 @@ def import_items(
     """Store the items of one import for one user and return what became of each.
 
     All are validated before the first is stored. Each is atomic; the write lock is released after every `batch_size`
-    of them, and there `stopped` is asked whether to leave the rest. Ids, times, metadata and priorities that an item
-    brings are kept, its user is not. A rerun changes nothing: known ids and, with `skip_duplicates`, known texts are
-    duplicates; without it, as many of a text are stored as the import holds. An id whose memory was deleted here is
-    skipped, unless it shall `revive`. Writes, in transactions of its own.
+    of them, and there, as while they are validated, `stopped` is asked whether to leave the rest. Ids, times, metadata
+    and priorities that an item brings are kept, its user is not. A rerun changes nothing: known ids and, with
+    `skip_duplicates`, known texts are duplicates; without it, as many of a text are stored as the import holds. An item
+    with an id is skipped where that id, or its text under another one, was deleted here, unless it shall `revive`.
+    Writes, in transactions of its own.
     """
     tally = Tally(total=len(records))
-    valid = _validated(records, user_id, tally)
+    valid = _validated(records, user_id, tally, stopped)
+    if tally.unreached:
+        return tally
+    common = _Import(tally, revive, None if skip_duplicates else _Copies(), _gone(database, user_id, valid))
     # The same items are the same session, also where an import that was broken off is run again.
     content = hashlib.sha256("\0".join(item.content for _, item in valid).encode())
     batch = f"{talks.BATCH}{content.hexdigest()[:16]}"
-    occurrences: Counter[tuple[str, str]] = Counter()
     for start in range(0, len(valid), batch_size):
         if stopped():
             tally.unreached = len(valid) - start
@@ -110,14 +151,20 @@ def import_items(
                 if item.past and item.past.deleted:
                     _store_deleted(connection, tally, index, new, item.past)
                 else:
-                    _store(connection, tally, index, new, item.past, revive, None if skip_duplicates else occurrences)
+                    _store(connection, common, index, new, item)
         progress(min(start + batch_size, len(valid)), len(valid))
     return tally
 
 
-def _validated(records: Sequence[Any], user_id: str, tally: Tally) -> list[tuple[int, Item]]:
+def _validated(
+    records: Sequence[Any], user_id: str, tally: Tally, stopped: Callable[[], bool]
+) -> list[tuple[int, Item]]:
     valid = []
     for index, record in enumerate(records):
+        if index and index % formats.ASK_EVERY == 0 and stopped():
+            tally.unreached = tally.total - tally.empty - tally.failed
+            tally.skipped += tally.unreached
+            break
         try:
             item = formats.item_of(record)
         except InvalidParameters as error:
@@ -131,47 +178,75 @@ def _validated(records: Sequence[Any], user_id: str, tally: Tally) -> list[tuple
     return valid
 
 
-def _store(
-    connection: "apsw.Connection",
-    tally: Tally,
-    index: int,
-    new: NewMemory,
-    past: Past | None,
-    revive: bool,
-    occurrences: Counter[tuple[str, str]] | None,
-) -> None:
-    """Store one item, with its history where it brings one and the memory is new here, or count why not.
+def _gone(database: Database, user_id: str, items: Sequence[tuple[int, Item]]) -> frozenset[str]:
+    if not any(item.id for _, item in items):
+        return frozenset()
+    with database.read() as connection:
+        return frozenset(map(text_hash, history.gone_texts(connection, user_id)))
 
-    With `occurrences`, of what this import held before, a text is stored as often as it occurs.
-    """
-    owner, lives = (history.owner(connection, new.id) if new.id else None) or (None, False)
-    gone = owner == new.user_id and not lives
-    if owner == new.user_id and lives:
+
+def _store(connection: "apsw.Connection", common: _Import, index: int, new: NewMemory, item: Item) -> None:
+    """Store one item, with its history where it brings one and the memory is new here, or count why not."""
+    tally, past = common.tally, item.past
+    owner, lives = _owner(connection, new)
+    if owner not in (None, new.user_id):
+        # A stranger's, be his memory deleted or not: this one gets an id of its own, the same at every run.
+        new = replace(new, id=formats.derived_id(new.user_id, str(new.id), new.content))
+        owner, lives = _owner(connection, new)
+    if owner and lives:
         if store.find(connection, new.user_id, str(new.id)).content == new.content:
             tally.duplicates += 1
         else:
             tally.skip(index, "its id is already in use for another text; an import overwrites nothing")
         return
-    if gone and not revive:
+    gone = owner is not None
+    if not common.revive and (gone or _was_deleted(connection, common, new, past)):
         tally.deleted += 1
         tally.skip(index, "it was deleted here; r3-lite import --revive brings it back")
         return
-    if owner not in (None, new.user_id):
-        # A stranger's, be his memory deleted or not: this one gets an id of its own.
-        new = replace(new, id=None)
-    if occurrences is not None and new.id is None:
-        same = (new.content, repr(new.metadata))
-        occurrences[same] += 1
-        if store.count_same(connection, new) >= occurrences[same]:
+    if common.copies and new.id is None and common.copies.known(connection, new):
+        tally.duplicates += 1
+        return
+    once = common.copies is None
+    if once and item.stated:
+        if _is_stated(connection, new):
             tally.duplicates += 1
             return
-    added = store.insert(
-        connection, new, check_duplicates=occurrences is None, near=False, action="restored" if gone else "created"
-    )
+        once = False
+    added = store.insert(connection, new, check_duplicates=once, near=False, action="restored" if gone else "created")
     tally.duplicates += added.duplicate
     tally.imported += not added.duplicate
     if past and past.versions and not (added.duplicate or gone):
         _write_history(connection, new, added.id, past)
+
+
+def _owner(connection: "apsw.Connection", new: NewMemory) -> tuple[str | None, bool]:
+    return (history.owner(connection, new.id) if new.id else None) or (None, False)
+
+
+def _was_deleted(connection: "apsw.Connection", common: _Import, new: NewMemory, past: Past | None) -> bool:
+    """Tell whether a text that comes under a new id was known under another one, which was deleted, and is gone.
+
+    An export of ours has an id of its own for each memory: there two of a text are two.
+    """
+    if not common.gone or new.id is None or past or text_hash(new.content) not in common.gone:
+        return False
+    return not store.of_text(connection, new.user_id, new.content, 1)
+
+
+def _is_stated(connection: "apsw.Connection", new: NewMemory) -> bool:
+    """Tell whether a memory with this text says all of this metadata, made to say it if it lacks some. Writes."""
+    known = store.of_text(connection, new.user_id, new.content, MAX_SAME)
+    if any(new.metadata.items() <= record.metadata.items() for record in known):
+        return True
+    for record in known:
+        old = record.metadata
+        merged = {**old, **new.metadata}
+        contradicts = any(old[key] != value for key, value in new.metadata.items() if key in old)
+        if not contradicts and len(history.to_json(merged)) <= MAX_METADATA:
+            store.change(connection, record, record.content, merged, record.priority)
+            return True
+    return False
 
 
 def _store_deleted(connection: "apsw.Connection", tally: Tally, index: int, new: NewMemory, past: Past) -> None:

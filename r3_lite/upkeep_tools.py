@@ -33,7 +33,7 @@ def deduplicate_memories(
     return duplicates_text.result(*engine.merge_duplicates(user_id, similarity_threshold))
 
 
-@tool(render.imported, open_world=True)
+@tool(render.imported, open_world=True, slow=True)
 def import_memories(
     *,
     source: Annotated[Literal["json_file", "mem0_api"], Field(description="Where they come from.")],

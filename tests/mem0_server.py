@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -30,13 +30,17 @@ class Request:
 
 @dataclass
 class Answer:
-    """What the server sends: JSON, or bytes as they are; `length` lies about how many they are."""
+    """What the server sends: JSON, or bytes as they are; `length` lies about how many they are.
+
+    `pieces` are sent one after the other instead of all that, head and body.
+    """
 
     body: Any = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     length: int | None = None
     pause: float = 0.0
+    pieces: Iterable[bytes] | None = None
 
 
 Behaviour = Callable[[Request], Answer]
@@ -59,6 +63,11 @@ class Mem0:
                 request = Request(self.command, parts.path, query, dict(self.headers.items()), body)
                 outer.requests.append(request)
                 answer = outer.behave(request)
+                if answer.pieces is not None:
+                    self.close_connection = True
+                    for piece in answer.pieces:
+                        self.wfile.write(piece)
+                    return
                 data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
                 time.sleep(answer.pause)
                 self.send_response(answer.status)

@@ -37,6 +37,41 @@ def test_every_known_format_gives_its_items(text: str) -> None:
     assert records(text) == ITEMS
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [{"results": ITEMS[:2]}, {"results": ITEMS[2:], "next": None}],
+        [{"memories": ITEMS[:1]}, ITEMS[1:], []],
+        [ITEMS[0], ITEMS[1:]],
+    ],
+)
+def test_lines_that_are_lists_or_pages_are_read_as_what_they_hold(lines: list[Any]) -> None:
+    assert records("\n".join(map(json.dumps, lines))) == ITEMS
+
+
+def test_a_line_that_is_a_memory_is_no_page_whatever_else_it_has() -> None:
+    lines = [{"memory": "one", "results": ["x"]}, {"text": "two", "memories": []}]
+    assert records("\n".join(map(json.dumps, lines))) == lines
+
+
+def test_blank_lines_are_passed_over_and_counted_in_messages() -> None:
+    assert records('\n \n\t"one"\r\n\n\r\n"two" \n \n') == ["one", "two"]
+    with pytest.raises(ImportFailed, match="line 5 is not JSON"):
+        records('\n\n"one"\n\n broken')
+
+
+def test_whether_to_stop_is_asked_at_every_few_thousand_lines_that_are_not_blank() -> None:
+    asked: list[bool] = []
+
+    def stopped() -> bool:
+        asked.append(False)
+        return False
+
+    lines = formats.ASK_EVERY * 3
+    assert len(formats.records(b"1\n\n" * lines, stopped)) == lines
+    assert len(asked) == 3
+
+
 def test_one_memory_is_a_list_of_one() -> None:
     assert records('{"memory": "one"}') == [{"memory": "one"}]
 

@@ -106,6 +106,14 @@ def test_ids_depend_on_what_is_said_and_on_nothing_else() -> None:
     assert all(getattr(item_of(memory), "id", None) == memory["id"] for memory in first)
 
 
+def test_another_entity_of_the_same_name_has_memories_of_its_own() -> None:
+    planet, element = entity("Mercury", "planet", "is hot"), entity("Mercury", "element", "is hot")
+    alone, both = memories(planet), memories(planet, element, entity("Mercury", "god"), entity("Mercury", "is hot"))
+    assert both[0] == alone[0]
+    assert len({memory["id"] for memory in both}) == 4
+    assert memories(element)[0]["id"] == alone[0]["id"]
+
+
 def test_the_answer_of_read_graph_is_the_same_as_the_file() -> None:
     ann, knows = entity("Ann", "person", "tea"), relation("Ann", "knows", "Bob")
     bare = [{key: value for key, value in line.items() if key != "type"} for line in (ann, knows)]

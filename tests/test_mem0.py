@@ -1,7 +1,11 @@
 """Mem0's interface: every page, whatever the server does meanwhile."""
 
+import gzip
+import itertools
+import json
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -169,6 +173,45 @@ def test_new_pages_without_end_are_an_error(server: Mem0, monkeypatch: pytest.Mo
     assert "without end" in failure(server)
 
 
+@pytest.mark.parametrize("status", [404, 405, 410, 501])
+@pytest.mark.parametrize("says", [{"next": "x"}, {"count": 101}, {"count": 101, "next": "x"}])
+def test_a_page_that_was_promised_and_is_not_there_is_told(server: Mem0, status: int, says: dict[str, Any]) -> None:
+    results = [memory(n) for n in range(100)]
+    server.behave = lambda request: Answer({"results": results, **says}) if request.page == 1 else Answer(status=status)
+    assert get(server) == Fetched(results, complete=False)
+
+
+def test_a_last_page_that_falls_short_of_the_count_is_told(server: Mem0) -> None:
+    server.behave = lambda request: (
+        Answer(pages(150)(request).body | {"count": 151}) if request.page < 3 else Answer([])
+    )
+    assert get(server) == Fetched([memory(n) for n in range(150)], complete=False)
+
+
+def test_a_count_that_may_be_that_of_a_full_page_is_not_the_end(server: Mem0) -> None:
+    def behave(request: Request) -> Answer:
+        found = [memory(n) for n in range(250)][(request.page - 1) * 100 :][:100]
+        return Answer({"count": len(found), "results": found})
+
+    server.behave = behave
+    assert get(server) == Fetched([memory(n) for n in range(250)], complete=True)
+
+
+def test_what_mem0_repeats_is_counted(server: Mem0) -> None:
+    same = {"memory": "without id"}
+    contents = {1: [memory(1), memory(1), same, same], 2: [memory(1), memory(2)]}
+    server.behave = lambda request: Answer(
+        {"next": "x" if request.page < 2 else None, "results": contents[request.page]}
+    )
+    assert get(server) == Fetched([memory(1), same, memory(2)], complete=True, repeated=3)
+
+
+def test_two_texts_with_one_id_are_both_handed_on(server: Mem0) -> None:
+    found = [{"id": "a", "memory": "one"}, {"id": "a", "memory": "two"}]
+    server.behave = lambda request: Answer({"next": None, "results": found})
+    assert get(server) == Fetched(found, complete=True)
+
+
 def test_an_id_that_comes_twice_counts_once(server: Mem0) -> None:
     contents = {1: [memory(1), memory(2)], 2: [memory(2), memory(3)]}
     server.behave = lambda request: Answer(
@@ -213,6 +256,33 @@ def test_pages_that_are_too_large_together_are_an_error(server: Mem0, monkeypatc
     monkeypatch.setattr(mem0, "MAX_BYTES", 10_000)
     server.behave = pages(1000)
     assert "more than 256 MiB" in failure(server)
+
+
+def deflated(data: bytes) -> bytes:
+    return zlib.compress(data)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compress"), [("gzip", gzip.compress), ("GZIP", gzip.compress), ("deflate", deflated)]
+)
+def test_compressed_answers_are_read(server: Mem0, encoding: str, compress: Callable[[bytes], bytes]) -> None:
+    body = compress(json.dumps([memory(1)]).encode())
+    server.behave = lambda request: Answer(body, headers={"Content-Encoding": encoding})
+    assert get(server).records == [memory(1)]
+    assert server.requests[0].headers["Accept-Encoding"] == "identity"
+
+
+@pytest.mark.parametrize(("encoding", "body"), [("br", b"CANARY"), ("gzip", b"[]"), ("gzip, x", gzip.compress(b"[]"))])
+def test_answers_compressed_otherwise_are_told(server: Mem0, encoding: str, body: bytes) -> None:
+    server.behave = lambda request: Answer(body, headers={"Content-Encoding": encoding})
+    assert "compressed in a way that cannot be read" in failure(server)
+    assert len(server.requests) == 1
+
+
+def test_an_answer_that_is_too_large_when_unpacked_is_an_error(server: Mem0, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mem0, "MAX_PAGE_BYTES", 10_000)
+    server.behave = lambda request: Answer(gzip.compress(b" " * 1_000_000), headers={"Content-Encoding": "gzip"})
+    assert "larger than" in failure(server)
 
 
 # Errors on the way
@@ -303,10 +373,45 @@ def test_a_slow_answer_is_tried_again_and_then_an_error(server: Mem0, monkeypatc
     assert "no answer in time, 5 attempts" in failure(server)
 
 
-def test_an_answer_that_drips_is_an_error(server: Mem0, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mem0, "PAGE_SECONDS", -1.0)
-    server.behave = pages(1)
+def dripping(start: bytes, drop: bytes) -> Iterator[bytes]:
+    yield start
+    for piece in itertools.repeat(drop):
+        time.sleep(0.02)
+        yield piece
+
+
+DRIPS = pytest.mark.parametrize(
+    ("start", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b" "),
+    ],
+    ids=["head", "preliminary answers", "body"],
+)
+
+
+@DRIPS
+def test_an_answer_that_drips_is_an_error(
+    server: Mem0, monkeypatch: pytest.MonkeyPatch, start: bytes, drop: bytes
+) -> None:
+    monkeypatch.setattr(mem0, "PAGE_SECONDS", 0.3)
+    server.behave = lambda request: Answer(pieces=dripping(start, drop))
     assert "too long to come" in failure(server)
+    assert len(server.requests) == 1
+
+
+@DRIPS
+def test_it_can_be_stopped_while_an_answer_drips(server: Mem0, start: bytes, drop: bytes) -> None:
+    server.behave = lambda request: Answer(pieces=dripping(start, drop))
+    with pytest.raises(ImportFailed, match="was stopped"):
+        get(server, stopped=lambda: len(server.requests) > 0)
+
+
+def test_pages_that_all_together_take_too_long_are_an_error(server: Mem0, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mem0, "ALL_SECONDS", 0.3)
+    server.behave = lambda request: Answer({"next": "x", "results": [memory(request.page)]})
+    assert "longer than an hour" in failure(server)
 
 
 def test_nobody_there_is_an_error(server: Mem0) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +19,11 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from mcp_helpers import MODES, OBEY_PERMISSIONS, Server, environment, eventually, found, good
+from mem0_server import Answer, Mem0, pages
 
 import r3_lite
 from r3_lite.limits import MAX_CONTENT
+from r3_lite.serving import SLOW, WRITERS
 
 
 @pytest.fixture(scope="module")
@@ -365,12 +368,37 @@ def test_a_cancelled_import_ends_and_leaves_a_server_that_imports_the_rest(serve
     first = server.post("tools/call", params)
     eventually(lambda: any(n["params"].get("progressToken") == "p" for n in server.notifications))
     server.notify("notifications/cancelled", {"requestId": first})
-    # Its thread is the only one of eight that writes: an add is answered, and then nothing more comes in.
+    # Its thread is one of those for imports alone: an add is answered, and then nothing more comes in.
     server.saved("something else", user_id="other")
     counts = [server.call("get_all_memories", user_id="impatient", limit=1).data["total"] for _ in range(20)]
     assert counts[-1] == counts[-10] < 6000
     data = server.call("import_memories", **arguments).data
     assert (data["imported"], data["duplicates"]) == (6000 - counts[-1], counts[-1])
+
+
+def test_imports_that_wait_for_the_network_hinder_no_other_call_and_can_be_cancelled(tmp_path: Path) -> None:
+    def never_ending() -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nX: "
+        while True:
+            time.sleep(0.05)
+            yield b"a"
+
+    mem0 = Mem0()
+    mem0.behave = lambda request: Answer(pieces=never_ending())
+    try:
+        with Server(environment(tmp_path, MEM0_BASE_URL=mem0.url, MEM0_API_KEY="m0-key")) as server:
+            stuck = [server.start_call("import_memories", source="mem0_api") for _ in range(2 * WRITERS)]
+            eventually(lambda: len(mem0.requests) == SLOW)
+            server.saved("Ada drinks tea")
+            pool = server.call("cache_stats").data["connection_pool"]
+            assert (pool["active"], pool["waiting"]) == (SLOW + 1, 2 * WRITERS - SLOW)
+            for number in stuck:
+                server.notify("notifications/cancelled", {"requestId": number})
+            eventually(lambda: server.call("cache_stats").data["connection_pool"]["active"] == 1)
+            mem0.behave = pages(3)
+            assert server.call("import_memories", source="mem0_api").data["imported"] == 3
+    finally:
+        mem0.close()
 
 
 # The end

@@ -22,6 +22,7 @@ from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters, R3Error
 from r3_lite.export import Format, export
 from r3_lite.formats import records
+from r3_lite.limits import MAX_METADATA
 from r3_lite.store import NewMemory, Record
 from r3_lite.transfer import Tally, import_items, read_file
 
@@ -370,10 +371,90 @@ def test_a_stopped_import_and_its_rerun_are_one_session(database: Database) -> N
     assert len({record.session for record in stored(database)}) == 1
 
 
-@pytest.mark.parametrize("value", ["", " a", "a b", "../x", "a\n", "a" * 129, 7, None, ["a"], "ä"])
-def test_an_id_that_could_be_mistaken_for_text_is_replaced(database: Database, value: Any) -> None:
+@pytest.mark.parametrize("value", ["", " ", None, ["a"], {}, True])
+def test_what_is_no_id_is_replaced_by_a_new_one(database: Database, value: Any) -> None:
     run(database, [{"id": value, "memory": "one"}])
     assert ID_PATTERN.fullmatch(stored(database)[0].id)
+
+
+@pytest.mark.parametrize("value", [" a", "a b", "../x", "a\n", "a" * 129, 7, 0, 1.5, "ä", "\ud800"])
+def test_an_id_that_cannot_be_kept_is_replaced_by_the_same_at_every_run(database: Database, value: Any) -> None:
+    items = [{"id": value, "memory": "one"}, {"id": value, "memory": "another program's"}]
+    assert run(database, items).imported == 2
+    ids = {record.content: record.id for record in stored(database)}
+    assert all(memory_id.startswith("derived-") for memory_id in ids.values())
+    assert run(database, items).duplicates == 2
+    with database.write() as connection:
+        store.delete(connection, ALICE, ids["one"])
+    again = run(database, items)
+    assert (again.duplicates, again.deleted) == (1, 1)
+
+
+def delete(database: Database, *ids: str, user_id: str = ALICE) -> None:
+    with database.write() as connection:
+        for memory_id in ids:
+            store.delete(connection, user_id, memory_id)
+
+
+def test_a_text_that_was_deleted_does_not_come_back_under_another_id(database: Database) -> None:
+    items = [
+        {"id": "a", "memory": "The wifi code"},
+        {"id": "b", "memory": "the wifi code."},
+        {"id": "c", "memory": "x"},
+    ]
+    assert run(database, items).duplicates == 1
+    delete(database, "a")
+    again = run(database, items)
+    assert (again.deleted, again.duplicates, [index for index, _ in again.errors]) == (2, 1, [0, 1])
+    assert run(database, items, skip_duplicates=False).deleted == 2
+    assert run(database, items, BOB).imported == 2
+    revived = run(database, items, revive=True)
+    assert (revived.imported, revived.duplicates) == (1, 2)
+
+
+def test_a_text_that_was_merged_into_another_does_not_come_back_either(database: Database) -> None:
+    items = [{"id": "a", "memory": "one"}, {"id": "b", "memory": "One"}]
+    run(database, items)
+    with database.write() as connection:
+        history.append(connection, "merged", seq=store.find(connection, ALICE, "a").seq)
+        connection.execute("DELETE FROM memories")
+    assert run(database, items).deleted == 2
+
+
+def test_a_text_that_was_deleted_and_said_again_is_a_duplicate(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one"}])
+    delete(database, "a")
+    assert run(database, ["one"]).imported == 1
+    assert run(database, [{"id": "b", "memory": "one"}]).duplicates == 1
+    assert run(database, [{"id": "b", "memory": "one"}], skip_duplicates=False).imported == 1
+
+
+def test_what_was_deleted_and_purged_is_forgotten(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one"}])
+    delete(database, "a")
+    with database.write() as connection:
+        history.purge(connection, ALICE, memory_id="a")
+    assert run(database, [{"id": "b", "memory": "one"}]).imported == 1
+
+
+def test_a_copy_of_a_strangers_memory_that_was_deleted_does_not_come_back(database: Database) -> None:
+    run(database, [{"id": "a", "memory": "one"}])
+    run(database, [{"id": "a", "memory": "one"}], BOB)
+    delete(database, stored(database, BOB)[0].id, user_id=BOB)
+    again = run(database, [{"id": "a", "memory": "one"}], BOB)
+    assert (again.imported, again.deleted) == (0, 1)
+
+
+def test_deleted_texts_are_found_by_an_index(database: Database) -> None:
+    database.connection()
+    with database.read() as connection:
+        asked: list[str] = []
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: asked.append(event["sql"]))
+        list(history.gone_texts(connection, ALICE))
+        connection.trace_v2(0)
+        (statement,) = [sql for sql in asked if "merged" in sql]
+        plan = str(connection.execute(f"EXPLAIN QUERY PLAN {statement}", (ALICE,)).fetchall())
+    assert "USING INDEX history_gone" in plan
 
 
 def test_a_rerun_changes_nothing(database: Database) -> None:
@@ -483,9 +564,119 @@ def test_an_import_that_was_killed_and_run_again_comes_to_the_same(db_path: Path
         assert store.keyword_index_sound(connection)
 
 
-def test_the_limit_on_errors_shown_is_for_clients_only(database: Database) -> None:
+def test_of_many_broken_items_the_first_are_told_and_all_are_counted(database: Database) -> None:
     tally = run(database, [7] * 200)
-    assert len(tally.errors) == 200 > transfer.MAX_ERRORS_SHOWN
+    assert tally.failed == 200
+    assert [index for index, _ in tally.errors] == list(range(transfer.MAX_ERRORS_SHOWN))
+
+
+def test_an_import_can_be_stopped_while_its_items_are_checked(database: Database) -> None:
+    asked: list[bool] = []
+
+    def stopped() -> bool:
+        asked.append(True)
+        return True
+
+    tally = run(database, ["one", "", 7] * 5_000, stopped=stopped)
+    assert asked == [True]
+    assert (tally.imported, tally.unreached, tally.skipped) == (0, 15_000 - tally.empty - tally.failed, tally.unreached)
+    assert tally.empty + tally.failed < 5_000
+    assert stored(database) == []
+
+
+def test_an_import_can_be_stopped_while_its_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("1\n" * 10_000)
+    with pytest.raises(ImportFailed, match="was stopped"):
+        read_file(str(tmp_path / "lines"), [tmp_path], lambda: True)
+
+
+def test_many_copies_of_a_text_are_counted_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    really_count = store.count_same
+
+    def count_same(connection: apsw.Connection, new: NewMemory) -> int:
+        counted.append(new.content)
+        return really_count(connection, new)
+
+    monkeypatch.setattr(store, "count_same", count_same)
+    for imported in (200, 0):
+        counted.clear()
+        assert run(database, ["same"] * 200, skip_duplicates=False).imported == imported
+        assert counted == ["same"]
+
+
+# Graphs
+
+ANN = {"type": "entity", "name": "Ann Lee", "entityType": "person", "observations": ["works at Acme"]}
+WORKS = {"type": "relation", "from": "Ann Lee", "to": "Acme", "relationType": "works_at"}
+
+
+def graph(*lines: dict[str, Any]) -> list[Any]:
+    return records("\n".join(map(json.dumps, lines)).encode())
+
+
+def known(database: Database) -> list[tuple[str, dict[str, Any]]]:
+    return sorted(((record.content, record.metadata) for record in stored(database)), key=repr)
+
+
+def test_a_relation_that_an_observation_says_already_is_kept_in_its_metadata(database: Database) -> None:
+    for imported in (1, 0):
+        tally = run(database, graph(ANN, WORKS))
+        assert (tally.imported, tally.duplicates) == (imported, 2 - imported)
+        assert known(database) == [
+            (
+                "Ann Lee works at Acme",
+                {
+                    "entity": "Ann Lee", "entity_type": "person", "observation": "works at Acme",
+                    "relation": "works_at", "from": "Ann Lee", "to": "Acme",
+                },
+            )
+        ]  # fmt: skip
+    with database.read() as connection:
+        assert connection.execute("SELECT action FROM history").fetchall() == [("created",), ("updated",)]
+
+
+def test_what_is_known_from_elsewhere_keeps_its_metadata_and_priority(database: Database) -> None:
+    run(database, [{"memory": "Ann Lee works at Acme!", "metadata": {"to": "Acme", "mine": 1}, "priority": "low"}])
+    assert run(database, graph(WORKS)).duplicates == 1
+    (record,) = stored(database)
+    assert record.metadata == {"to": "Acme", "mine": 1, "relation": "works_at", "from": "Ann Lee"}
+    assert (record.content, record.priority) == ("Ann Lee works at Acme!", "low")
+
+
+@pytest.mark.parametrize(("names", "kinds"), [(("C", "c"), ("language", "variable")), (("C", "C"), ("a", "b"))])
+def test_entities_whose_names_look_the_same_are_all_kept(
+    database: Database, names: tuple[str, str], kinds: tuple[str, str]
+) -> None:
+    lines = [
+        {"type": "entity", "name": name, "entityType": kind, "observations": ["is old"]}
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    for imported in (2, 0):
+        assert run(database, graph(*lines)).imported == imported
+        assert [(m["entity"], m["entity_type"]) for _, m in known(database)] == list(zip(names, kinds, strict=True))
+
+
+def test_a_text_that_very_many_entities_share_is_kept_for_each(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "MAX_SAME", 3)
+    lines = [{"type": "entity", "name": "C", "entityType": f"type {n}", "observations": ["is old"]} for n in range(10)]
+    for imported in (10, 0):
+        assert run(database, graph(*lines)).imported == imported
+    assert {metadata["entity_type"] for _, metadata in known(database)} == {f"type {n}" for n in range(10)}
+
+
+def test_metadata_that_would_grow_too_large_is_kept_in_a_memory_of_its_own(database: Database) -> None:
+    run(database, [{"memory": "Ann Lee works at Acme", "metadata": {"long": "x" * (MAX_METADATA - 20)}}])
+    assert run(database, graph(WORKS)).imported == 1
+    assert len(stored(database)) == 2
+
+
+def test_a_relation_that_was_deleted_with_its_observation_stays_deleted(database: Database) -> None:
+    run(database, graph(ANN, WORKS))
+    delete(database, stored(database)[0].id)
+    assert run(database, graph(ANN, WORKS)).deleted == 2
 
 
 # Our own export
