@@ -198,7 +198,7 @@ class Database:
         if connection is not None:
             with contextlib.suppress(apsw.Error):
                 # Another thread may be writing or reading for a moment; then part of the log stays.
-                for _ in range(10):
+                for _ in range(40):
                     _, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").get
                     if logged == moved:
                         break
