@@ -189,7 +189,7 @@ class Database:
         return str(self.connection().execute("PRAGMA journal_mode").get)
 
     def close(self) -> None:
-        """Move what the log holds into the file and close this thread's connection.
+        """Move what the log holds into the file and close this thread's connection, if it has one.
 
         The connections of other threads close with those or with the process: the file is complete all the same,
         should somebody copy it without its log.

@@ -1,5 +1,6 @@
 """The memory itself: owns the file, the model, the worker and the cache, and does what each tool asks."""
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from r3_lite.cache import AnswerCache, RecordCache
 from r3_lite.codes import HeldCodes
 from r3_lite.db import Database
 from r3_lite.embed import Encoder
-from r3_lite.errors import InvalidParameters, R3Error
+from r3_lite.errors import InvalidParameters, R3Error, StorageError
 from r3_lite.extractor import Extractor
 from r3_lite.filters import compile_filter
 from r3_lite.history import Version
@@ -106,9 +107,13 @@ class Engine:
         self.indexer.start()
 
     def close(self) -> None:
-        """End the worker and close this thread's connection."""
+        """End the worker, leave the file complete without its log, and close this thread's connection."""
         self.indexer.stop()
         self.accesses.flush(self.database)
+        if self.database.open_connections():
+            # Whichever thread this is: without a connection of its own it could not move the log.
+            with contextlib.suppress(StorageError):
+                self.database.connection()
         self.database.close()
 
     def user(self, user_id: str | None) -> str:
