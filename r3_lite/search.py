@@ -188,7 +188,7 @@ def rank(
         record
         for seq, record in records.items()
         if seq in candidates.bm25
-        or (_nearness(seq, candidates) >= COSINE_FLOOR and own[seq] >= RELATIVE_FLOOR * best_own)
+        or (query.known * _nearness(seq, candidates) >= COSINE_FLOOR and own[seq] >= RELATIVE_FLOOR * best_own)
     ]
     if not kept:
         return Ranking(candidates=len(records), below=len(records))
@@ -244,7 +244,7 @@ def _signals(query: Query, candidates: Candidates, weights: Weights) -> dict[str
     # knows stems of its own: what it found holds one term at the least.
     evidence = max(held.values(), default=0.0) or 1 / max(len(query.terms), 1)
     signals = {
-        "semantic": _scaled(meaning, weights.semantic),
+        "semantic": _scaled(meaning, weights.semantic * query.known),
         "keyword": _scaled(bm25, weights.keyword * evidence),
         "entity": _scaled(shared, weights.entity),
         "coverage": {seq: weights.coverage * share for seq, share in held.items()},
@@ -326,7 +326,7 @@ def _answer_quality(query: Query, best: Record, candidates: Candidates) -> float
         return 1.0
     found = 1 / len(query.terms) if query.terms and best.seq in candidates.bm25 else 0.0
     proved = max(coverage(query.terms, best), found) * (1 - 0.5 ** len(query.terms))
-    return min(1.0, max(candidates.cosines.get(best.seq, 0.0), proved))
+    return min(1.0, max(query.known * candidates.cosines.get(best.seq, 0.0), proved))
 
 
 def _says_when(content: str) -> bool:
