@@ -156,7 +156,7 @@ class BundledModel:
 
 
 def _vector(window: Window, last: Vectors) -> Vectors:
-    """Return the unit vector of a window from its last layer; one that says nothing where the model knows none of it."""
+    """Return the unit vector of a window from its last layer; where the model knows none of it, one like no other."""
     import numpy as np
 
     if window.known >= LEAST_KNOWN:

@@ -244,7 +244,7 @@ def _merge(connection: apsw.Connection, one: Group) -> int:
         for member in _members(one)
     ]
     (own, rank), others = rows[0], rows[1:]
-    metadata, kept_apart = merged_metadata(json.loads(own), [json.loads(other) for other, _ in others])
+    metadata, kept_apart = merged_metadata(history.from_json(own), [history.from_json(other) for other, _ in others])
     text = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     best = min((rank, *(other for _, other in others)), key=_RANKS.index)
     seq = one.primary.seq
@@ -252,7 +252,7 @@ def _merge(connection: apsw.Connection, one: Group) -> int:
         _move_graph(connection, duplicate.member.seq, seq)
         history.append(connection, "merged", seq=duplicate.member.seq)
         connection.execute("DELETE FROM memories WHERE seq = ?", (duplicate.member.seq,))
-    if metadata != json.loads(own) or best != rank:
+    if metadata != history.from_json(own) or best != rank:
         connection.execute(
             "UPDATE memories SET metadata = ?, priority = ?, updated_at = max(updated_at, ?) WHERE seq = ?",
             (text, best, now_text(), seq),

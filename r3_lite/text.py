@@ -84,7 +84,8 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return re.findall(r"[A-Za-z0-9]+", text)
-    return "".join(c if _is_word_character(c) else f" {c} " if is_symbol(c) else " " for c in _bare_symbols(text)).split()
+    apart = (c if _is_word_character(c) else f" {c} " if is_symbol(c) else " " for c in _bare_symbols(text))
+    return "".join(apart).split()
 
 
 def _bare_symbols(text: str) -> str:
