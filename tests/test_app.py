@@ -1247,6 +1247,9 @@ async def test_a_demo_keeps_everything_in_memory(monkeypatch: pytest.MonkeyPatch
     use_environment(monkeypatch, tmp_path, DEMO_MODE="1")
     async with Client(mcp) as client:
         await added(client, "gone soon")
+        lines = text_of(await call(client, "add_memory", content="gone too")).split("\n")
+        assert lines[0] == "Saved"
+        assert "gone when the server ends" in lines[1]
         assert await found(client, "soon") != []
         assert "in memory" in text_of(await call(client, "health_check"))
     assert list(tmp_path.iterdir()) == []
