@@ -47,7 +47,7 @@ DROP TABLE words;
 CREATE VIRTUAL TABLE words USING fts5 (
     content, author, day, spaced, owner,
     content = 'memories', content_rowid = 'seq',
-    tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
+    tokenize = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M* So' separators '©®°™'"
 );
 INSERT INTO words (words) VALUES ('rebuild');
 

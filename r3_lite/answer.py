@@ -40,7 +40,8 @@ def answer(engine: Engine, user: str, query: str, where: Clause, *, limit: int, 
     with engine.database.read() as connection:
         parsed = parse_query(query, turns.authors(connection, user))
     space = engine.indexer.space if engine.encoder.state == "ready" else None
-    vector, warning = _query_vector(engine, parsed.dense_text) if space is not None else (None, "")
+    vector, known, warning = _query_vector(engine, parsed.dense_text) if space is not None else (None, 1.0, "")
+    parsed = replace(parsed, known=known)
     with engine.database.read() as connection:
         gathered = gather(connection, parsed, user, where, max(search.POOL, limit), vector, space, engine.codes)
         ranking = search.rank(parsed, gathered.candidates, limit=limit, threshold=threshold)
@@ -55,20 +56,24 @@ def answer(engine: Engine, user: str, query: str, where: Clause, *, limit: int, 
         replace(ranking, hits=hits),
         "hybrid" if by_meaning else "keyword",
         total,
-        "" if by_meaning else _why_keywords(engine),
+        "" if by_meaning else _why_keywords(engine, known),
         " ".join(filter(None, (warning, gathered.warning))),
         others,
     )
 
 
-def _query_vector(engine: Engine, text: str) -> tuple[bytes | None, str]:
+def _query_vector(engine: Engine, text: str) -> tuple[bytes | None, float, str]:
+    """Return a query's vector, how much of it the model knows, and a warning; no vector where that is nothing."""
     try:
-        return engine.encoder.embed_query(text).astype("<f4").tobytes(), ""
+        known = engine.encoder.known(text)
+        return engine.encoder.embed_query(text).astype("<f4").tobytes() if known else None, known, ""
     except ModelUnavailable as error:
-        return None, error.message
+        return None, 1.0, error.message
 
 
-def _why_keywords(engine: Engine) -> str:
+def _why_keywords(engine: Engine, known: float) -> str:
+    if not known:
+        return "Search goes by keyword: the embedding model does not know the words or symbols of this query."
     if engine.encoder.state == "off":
         return "Search goes by keyword: embeddings are switched off."
     if engine.encoder.state == "unavailable" or engine.database.vector_error:

@@ -57,7 +57,7 @@ def add_memory(
     duplicate = stored.added.duplicate
     return models.AddResult(
         memory_id=stored.added.id,
-        message=render.add_message(duplicate, stored.differs),
+        message=render.add_message(duplicate, stored.differs, demo=engine.settings.demo),
         duplicate=duplicate,
         cached=stored.cached,
         indexing="done" if stored.indexed else "pending",
@@ -112,10 +112,10 @@ def search_memory(
     *,
     query: Annotated[arguments.Text, Field(description="A question or keywords, in plain words.")],
     user_id: UserId,
-    limit: Annotated[int, whole(1, description="1 to 100."), null_means(10)] = 10,
+    limit: Annotated[int, whole(1, description="1 to 100."), arguments.whole_or(10)] = 10,
     prefer_cache: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
-    threshold: Annotated[float, Field(ge=0, le=1, description="Least score, 0 to 1."), null_means(0.0)] = 0.0,
+    threshold: Annotated[float, Field(ge=0, le=1, description="Least score, 0 to 1."), arguments.number_or(0.0)] = 0.0,
     engine: Engine = Depends(current_engine),
 ) -> models.SearchResult:
     """Find what is remembered about a topic, by meaning and by word. Use it before you answer anything that the
@@ -153,8 +153,8 @@ def search_memory(
 def get_all_memories(
     *,
     user_id: UserId,
-    limit: Annotated[int, whole(1, description="1 to 500."), null_means(100)] = 100,
-    offset: Annotated[int, whole(0, 10**9), null_means(0)] = 0,
+    limit: Annotated[int, whole(1, description="1 to 500."), arguments.whole_or(100)] = 100,
+    offset: Annotated[int, whole(0, 10**9), arguments.whole_or(0)] = 0,
     prefer_cache: Annotated[bool, null_means(True)] = True,
     include_cache_stats: Annotated[bool, null_means(True)] = True,
     metadata_filter: MetadataFilter,
@@ -216,7 +216,7 @@ def get_memory_history(
     *,
     memory_id: MemoryId,
     user_id: UserId,
-    limit: Annotated[int, whole(1, description="Newest versions to show, up to 500."), null_means(50)] = 50,
+    limit: Annotated[int, whole(1, description="Newest versions to show, up to 500."), arguments.whole_or(50)] = 50,
     engine: Engine = Depends(current_engine),
 ) -> models.HistoryResult:
     """Show how a memory came to be what it is: every version with its text, metadata and time. Works for deleted

@@ -30,6 +30,28 @@ def null_means(default: Any) -> BeforeValidator:
     return BeforeValidator(lambda value: default if value is None else value)
 
 
+def whole_or(default: int) -> BeforeValidator:
+    """Return the validator that takes null as the default and refuses true, false and parts of a whole number."""
+
+    def given(value: Any) -> Any:
+        if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+            raise ValueError("expected a whole number such as 10")
+        return default if value is None else value
+
+    return BeforeValidator(given)
+
+
+def number_or(default: float) -> BeforeValidator:
+    """Return the validator that takes null as the default and refuses true and false."""
+
+    def given(value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("expected a number such as 0.5")
+        return default if value is None else value
+
+    return BeforeValidator(given)
+
+
 def whole(least: int, most: int | None = None, description: str | None = None) -> Any:
     """Return the field of a whole number. It is published as "number", as r3 does: 10.0 and "10" are 10 too."""
     return Field(ge=least, le=most, description=description, json_schema_extra={"type": "number"})

@@ -133,6 +133,14 @@ class Encoder:
             self._queries[text] = vector
         return vector
 
+    def known(self, text: str) -> float:
+        """Return how much of a query the model knows, 0 (nothing to go by) to 1; 1 for models that do not show it.
+
+        Raises ModelUnavailable while the model is not ready.
+        """
+        model = self._ready_model()
+        return model.known(_encodable(text[:QUERY_CHARACTERS])) if isinstance(model, BundledModel) else 1.0
+
     def embed_texts(self, texts: Sequence[str]) -> list[Vectors]:
         """Return the unit vectors (chunks, dimension) of each text, in the order given.
 

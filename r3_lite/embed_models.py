@@ -30,8 +30,14 @@ if TYPE_CHECKING:
 
 WEIGHTS = Path(__file__).parent / "weights"
 # Part of every fingerprint: raise it when pooling or windows change, so that stored vectors are made anew.
-RECIPE = 1
+RECIPE = 2
 QUERY_WINDOW = 254  # tokens of a query that count; it has one vector only
+# Pieces that a model does not know all look the same to it: texts of nothing else would be one text. With a smaller
+# share of known ones than this a text has no meaning.
+LEAST_KNOWN = 0.2
+# An axis on which the bundled model puts nothing (below 1e-30): the vector of a text without a meaning lies along it,
+# at right angles to all others.
+_UNUSED_AXIS = 223
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,11 @@ class BundledModel:
         """Return the unit vector (384,) of the first window."""
         return self._embed_window(next(windows(text, self._tokenizer, QUERY_WINDOW)))
 
+    def known(self, text: str) -> float:
+        """Return how much of a query's first window the model knows, 0 to 1; 0 where that is too little to go by."""
+        share = next(windows(text, self._tokenizer, QUERY_WINDOW)).known
+        return share if share >= LEAST_KNOWN else 0.0
+
     def embed_text(self, text: str) -> Vectors:
         """Return the unit vectors (chunks, 384) of all windows."""
         import numpy as np
@@ -124,14 +135,16 @@ class BundledModel:
             seen = [self._hidden(window, "last_hidden_state", "layer_4") for window in found]
             spans = np.array([span for window in found for span in window.spans], np.int64).reshape(-1, 2)
             pieces = Pieces(np.concatenate([inner[1:-1] for _, inner in seen]), spans)
-            vectors = np.stack([unit(last.mean(axis=0)) for last, _ in seen])
+            vectors = np.stack(
+                [_vector(window, last) for window, (last, _) in zip(found, seen, strict=True)],
+            )
             yield Passage(start, part, vectors[:left], pieces)
             left -= len(found)
 
     def _embed_window(self, window: Window) -> Vectors:
         """Return the unit vector of the mean over the tokens, the pooling that the model was trained with."""
         (last,) = self._hidden(window, "last_hidden_state")
-        return unit(last.mean(axis=0))
+        return _vector(window, last)
 
     def _hidden(self, window: Window, *layers: str) -> list[Vectors]:
         """Return outputs of the graph, each (tokens + 2, 384): `last_hidden_state`, `layer_4` for word vectors."""
@@ -140,6 +153,17 @@ class BundledModel:
         ids = np.array([[self._start, *window.ids, self._end]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         return [output[0] for output in self._session.run(list(layers), feed)]
+
+
+def _vector(window: Window, last: Vectors) -> Vectors:
+    """Return the unit vector of a window from its last layer; where the model knows none of it, one like no other."""
+    import numpy as np
+
+    if window.known >= LEAST_KNOWN:
+        return unit(last.mean(axis=0))
+    vector = np.zeros(last.shape[1], np.float32)
+    vector[_UNUSED_AXIS] = 1
+    return vector
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -21,7 +21,7 @@ from r3_lite.extractor import Extractor
 from r3_lite.filters import compile_filter
 from r3_lite.history import Version
 from r3_lite.indexer import Indexer
-from r3_lite.limits import MAX_QUERY, check_content, check_metadata, check_user_id
+from r3_lite.limits import check_content, check_metadata, check_query, check_user_id
 from r3_lite.settings import Settings
 from r3_lite.store import Added, NewMemory, Record
 from r3_lite.transfer import Tally
@@ -213,10 +213,7 @@ class Engine:
         While the model is not ready the answer comes from keywords. If one of the two ways fails, the other
         answers with a warning; if both fail, StorageError is raised. Reads only.
         """
-        if not query.strip():
-            raise InvalidParameters("query is empty. Say what to look for.")
-        if len(query) > MAX_QUERY:
-            raise InvalidParameters(f"query is longer than {MAX_QUERY:,} characters. Ask a shorter question.")
+        check_query(query)
         self.start()
         user = self.user(user_id)
         where = compile_filter(metadata_filter)

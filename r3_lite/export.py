@@ -107,7 +107,7 @@ def _memories(connection: apsw.Connection, user_id: str | None, with_history: bo
             "id": memory_id,
             "user_id": owner,
             "content": content,
-            "metadata": json.loads(metadata),
+            "metadata": history.from_json(metadata),
             "priority": priority,
             "created_at": created_at,
             "updated_at": updated_at,

@@ -4,7 +4,7 @@ import json
 import operator as op
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from r3_lite.clock import parse_time, to_text
@@ -21,8 +21,8 @@ _PRIORITY_RANKS = {"low": 0, "medium": 1, "normal": 1, "high": 2, "critical": 3}
 _COMPARE = {"$eq": op.eq, "$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
 # Characters of the longest text in the index of metadata values (migrations/0003).
 _LONGEST_INDEXED = 200
+_LIKE_AN_OPERATOR = re.compile(r"\$\w+")
 _DATE_ONLY = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}")
-_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 class Clause(NamedTuple):
@@ -46,11 +46,17 @@ def compile_filter(metadata_filter: Mapping[str, Any] | None) -> Clause:
     does; text, numbers and booleans never equal each other; lists and objects equal the same JSON, whatever the
     order of its keys; {key: null} matches null and absent keys. `created_at`, `updated_at` (a date alone covers its
     whole day, UTC) and `priority` (ordered low to critical) reach the columns. Raises InvalidParameters for unknown
-    operators and values that do not fit.
+    operators, for one in place of a key ("$or"; a key of this form is reached with an operator), and for values that do
+    not fit.
     """
     check_metadata(dict(metadata_filter or {}), "metadata_filter")
     conditions: list[Clause] = []
     for key, wanted in (metadata_filter or {}).items():
+        if _LIKE_AN_OPERATOR.fullmatch(key) and not _has_operators(wanted):
+            raise InvalidParameters(
+                "metadata_filter takes keys, and all conditions must hold: there is no $or, $and or $not. For one of "
+                'several values use {key: {"$in": [...]}}; for a key that begins with $ {key: {"$eq": value}}.'
+            )
         operations = wanted if _has_operators(wanted) else {"$eq": wanted}
         for operator, value in operations.items():
             if operator not in OPERATORS:
@@ -84,7 +90,7 @@ def _condition(key: str, operator: str, value: Any) -> Clause:
     choices = value if operator == "$in" else [value]
     if not isinstance(choices, list) or len(choices) > MAX_CHOICES:
         raise InvalidParameters(f"metadata_filter: $in takes a list of at most {MAX_CHOICES} values.")
-    if any(isinstance(choice, int) and abs(choice) >= 2**63 for choice in choices):
+    if any(isinstance(choice, int) and not -(2**63) <= choice < 2**63 for choice in choices):
         raise InvalidParameters("metadata_filter: a number is larger than 64 bits can hold. Use a smaller one.")
     if operator in _COMPARISONS:
         return (column or _compares)(key, operator, value)
@@ -181,19 +187,12 @@ def _time(key: str, operator: str, value: Any) -> Clause:
     moment = parse_time(value)
     if moment is None:
         raise InvalidParameters(f"metadata_filter: {key} compares with an ISO 8601 date or time.")
-    start, end = moment, moment
+    first = last = to_text(moment)
     if isinstance(value, str) and _DATE_ONLY.fullmatch(value.strip()):
-        end = moment + min(timedelta(days=1), _LAST_MOMENT - moment)
-    first, after = to_text(start), to_text(end)
-    if start == end:
-        return Clause(f"m.{key} {_COMPARISONS.get(operator, '=')} ?", [first])
-    return {
-        "$eq": Clause(f"(m.{key} >= ? AND m.{key} < ?)", [first, after]),
-        "$gt": Clause(f"m.{key} >= ?", [after]),
-        "$gte": Clause(f"m.{key} >= ?", [first]),
-        "$lt": Clause(f"m.{key} < ?", [first]),
-        "$lte": Clause(f"m.{key} < ?", [after]),
-    }[operator]
+        last = to_text(moment + timedelta(days=1, microseconds=-1))
+    if operator == "$eq":
+        return Clause(f"m.{key} BETWEEN ? AND ?", [first, last])
+    return Clause(f"m.{key} {_COMPARISONS[operator]} ?", [last if operator in ("$gt", "$lte") else first])
 
 
 def _priority(key: str, comparison: str, value: Any) -> Clause:

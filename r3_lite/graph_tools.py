@@ -6,7 +6,7 @@ from fastmcp.dependencies import Depends
 from pydantic import Field
 
 from r3_lite import arguments, graph_text, models
-from r3_lite.arguments import OMITTED, UserId, null_means, published, whole
+from r3_lite.arguments import OMITTED, UserId, published, whole
 from r3_lite.engine import Engine
 from r3_lite.serving import current_engine, tool
 
@@ -35,7 +35,7 @@ def get_knowledge_graph(
     relationship_type: Annotated[
         arguments.OptionalText, OMITTED, published("string", "E.g. WORKS_FOR, USES, LEADS, DEPENDS_ON.")
     ],
-    limit: Annotated[int, whole(1, description="Most nodes, 1 to 100."), null_means(20)] = 20,
+    limit: Annotated[int, whole(1, description="Most nodes, 1 to 100."), arguments.whole_or(20)] = 20,
     user_id: UserId,
     engine: Engine = Depends(current_engine),
 ) -> models.KnowledgeGraph:
@@ -62,7 +62,7 @@ def find_connections(
     to_entity: Annotated[
         arguments.OptionalText, OMITTED, published("string", "Another name; omit for everything within reach.")
     ],
-    max_depth: Annotated[int, whole(1, 5, "Most steps, 1 to 5."), null_means(2)] = 2,
+    max_depth: Annotated[int, whole(1, 5, "Most steps, 1 to 5."), arguments.whole_or(2)] = 2,
     user_id: UserId,
     engine: Engine = Depends(current_engine),
 ) -> models.ConnectionsResult:

@@ -105,11 +105,20 @@ def _counts(engine: Engine, index: dict[str, Any], problems: list[tuple[Status, 
             counts = store.totals(connection)
             space = engine.indexer.space
             index |= engine.coverage(connection)
+            odd, ids = store.odd_rows(connection)
             astray = vectors.out_of_step(connection, space) if space is not None else 0
     except R3Error as error:
         if not any(status == "error" for status, _ in problems):
             problems.append(("error", error.message))
         return counts
+    if odd:
+        problems.append(
+            (
+                "degraded",
+                f"{odd} memories have a date or number that another program wrote wrongly ({', '.join(ids)}…): no "
+                "question finds them by date. Correct their created_at or metadata in the file.",
+            )
+        )
     if astray:
         problems.append(("degraded", f"{astray} vectors are out of step and are being mended."))
         engine.indexer.mend()

@@ -4,6 +4,7 @@ All functions take a connection inside a transaction of `Database.read()` or `Da
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -214,6 +215,17 @@ def to_json(metadata: Mapping[str, Any]) -> str:
     return json.dumps(metadata, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+def from_json(text: str) -> dict[str, Any]:
+    """Return metadata that the file holds. What no number can hold ("9e999"), as other programs write it, is a text."""
+    metadata: dict[str, Any] = json.loads(text, parse_float=_finite)
+    return metadata
+
+
+def _finite(digits: str) -> float | str:
+    number = float(digits)
+    return number if math.isfinite(number) else digits
+
+
 def not_found(memory_id: str) -> MemoryNotFound:
     """Return the error for an id that is unknown to this user; a malformed one is told apart."""
     if ID_PATTERN.fullmatch(memory_id):
@@ -227,4 +239,4 @@ def not_found(memory_id: str) -> MemoryNotFound:
 
 
 def _version(number: int, action: Action, content: str, metadata: str, priority: str, timestamp: str) -> Version:
-    return Version(number, action, content, json.loads(metadata), priority, timestamp)
+    return Version(number, action, content, from_json(metadata), priority, timestamp)

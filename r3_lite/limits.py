@@ -1,6 +1,7 @@
 """How much a caller may send: ceilings on text, metadata and names, and the checks that hold them."""
 
 import json
+import unicodedata
 from typing import Any
 
 from r3_lite.errors import InvalidParameters
@@ -11,6 +12,8 @@ MAX_METADATA = 65_536
 MAX_DEPTH = 20
 MAX_USER_ID = 256
 MAX_QUERY = 100_000
+# White space, control and zero-width characters.
+_INVISIBLE = frozenset(["Cc", "Cf", "Zl", "Zp", "Zs"])
 
 
 def check_content(content: str) -> str:
@@ -20,6 +23,15 @@ def check_content(content: str) -> str:
     if len(content) > MAX_CONTENT:
         raise InvalidParameters(f"content is longer than {MAX_CONTENT:,} characters. Store it in parts.")
     return _unicode(content, "content")
+
+
+def check_query(query: str) -> str:
+    """Return a query unchanged. Raises InvalidParameters when nothing in it can be seen, or it is too long."""
+    if all(unicodedata.category(character) in _INVISIBLE for character in query):
+        raise InvalidParameters("query is empty. Say what to look for.")
+    if len(query) > MAX_QUERY:
+        raise InvalidParameters(f"query is longer than {MAX_QUERY:,} characters. Ask a shorter question.")
+    return query
 
 
 def check_metadata(metadata: dict[str, Any], name: str = "metadata") -> dict[str, Any]:

@@ -300,7 +300,7 @@ def _change(connection: apsw.Connection, user_id: str, one: Group) -> _Change | 
         for member in _members(one)
     ]
     (own, rank), others = rows[0], rows[1:]
-    metadata, kept_apart = merged_metadata(json.loads(own), (json.loads(other) for other, _ in others))
+    metadata, kept_apart = merged_metadata(history.from_json(own), (history.from_json(other) for other, _ in others))
     best = min((rank, *(other for _, other in others)), key=_RANKS.index)
     # Keys only ever come to those that the primary has.
     changes = len(metadata) > len(json.loads(own)) or best != rank

@@ -44,7 +44,10 @@ class PartialDate:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query taken apart: keyword terms, authors named, dates written, text for the embedding model."""
+    """A query taken apart: keyword terms, authors named, dates written, text for the embedding model.
+
+    `known` is how much of that text the model knows, 0 to 1: meaning counts by as much.
+    """
 
     text: str
     terms: tuple[str, ...]
@@ -53,6 +56,7 @@ class Query:
     asks_when: bool
     asks_latest: bool
     dense_text: str
+    known: float = 1.0
 
 
 def parse_query(text: str, known_authors: Iterable[str] = (), today: date | None = None) -> Query:
@@ -124,9 +128,14 @@ def relative_dates_in(text: str, today: date) -> list[PartialDate]:
 def date_match(wanted: Collection[PartialDate], created_at: str, text: str = "") -> float:
     """Return how near a memory is to the dates asked for: same day 1, 3 days .6, 10 days .3, same month 1.
 
-    Its dates are the day it was made and those that "yesterday" or "two weeks ago" in its text meant on that day.
+    Its dates are the day it was made and those that "yesterday" or "two weeks ago" in its text meant on that day. 0
+    where `created_at` is no date.
     """
-    day = date.fromisoformat(created_at[:10])
+    try:
+        day = date.fromisoformat(created_at[:10])
+    except ValueError:
+        # Another program wrote the row: health_check names it.
+        return 0.0
     meant = [PartialDate(day.year, day.month, day.day), *relative_dates_in(text, day)]
     return max((_closeness(one, other) for one in wanted for other in meant), default=0.0)
 

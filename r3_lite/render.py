@@ -188,12 +188,14 @@ def history_message(memory_id: str, total: int, shown: Sequence[HistoryEntry], c
     return " ".join(notes)
 
 
-def add_message(duplicate: bool, differs: bool) -> str:
+def add_message(duplicate: bool, differs: bool, demo: bool = False) -> str:
     """Return what add_memory says; `differs`: the known memory has other metadata or another priority."""
-    if not duplicate:
-        return "Saved"
-    kept = "\nIts metadata and priority stay as they were: update_memory changes them."
-    return "Already saved" + (kept if differs else "")
+    lines = ["Already saved" if duplicate else "Saved"]
+    if duplicate and differs:
+        lines.append("Its metadata and priority stay as they were: update_memory changes them.")
+    if demo:
+        lines.append("This is a demo: it is kept in memory only and is gone when the server ends.")
+    return "\n".join(lines)
 
 
 def added(result: AddResult) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from math import log2
 from typing import TYPE_CHECKING, Literal
 
+from r3_lite.corrections import newest_of_like
 from r3_lite.coverage import coverage, coverages, padded
 from r3_lite.query import Query, date_match
 from r3_lite.talks import talks
@@ -52,6 +53,8 @@ class Weights:
     # Recency at 0.1 costs three points of recall: it decides between near ties, unless the query asks for it.
     recency: float = 0.003
     latest: float = 0.3
+    # What the newest of several memories about the same thing gains, which say it in nearly the same words.
+    newest: float = 0.04
     # What a memory gains from its talk: from the question before it, from the turn after it, and from the best hit.
     answer: float = 0.3
     following: float = 0.1
@@ -77,6 +80,7 @@ _TIME_WORDS = frozenset(
     saturday sunday january february march april june july august september october november december recently
     since""".split()
 )
+_HIDDEN = ("own", "scale")
 _YEAR = re.compile(r" (?:19|20)\d\d ")
 _QUESTION_MARKS = ("?", "？", "؟")
 
@@ -104,7 +108,7 @@ class Candidates:
 class Breakdown:
     """Why a memory ranks where it does: the weighted parts, which add up to `total`, and the raw cosine.
 
-    `own` is what the memory deserves by itself, before its session counts.
+    `own` is what the memory deserves by itself, before its session counts; `scale` what makes a score of the total.
     """
 
     semantic: float = 0.0
@@ -124,6 +128,7 @@ class Breakdown:
     near: float = 0.0
     cosine: float | None = None
     own: float = 0.0
+    scale: float = 0.0
 
     @property
     def total(self) -> float:
@@ -131,8 +136,12 @@ class Breakdown:
         return self.own + self.answer + self.following + self.session + self.near
 
     def shown(self) -> dict[str, float]:
-        """Return the parts that are not zero, rounded, as clients see them."""
-        return {part: round(value, 4) for part, value in asdict(self).items() if value and part != "own"}
+        """Return the parts that are not zero, rounded, as clients see them; all but the cosine add up to `rank`.
+
+        A score is `rank` times `scale`, and 0 where that is less.
+        """
+        parts = {part: round(value, 4) for part, value in asdict(self).items() if value and part not in _HIDDEN}
+        return {**parts, "rank": round(self.total, 4), "scale": round(self.scale, 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +199,19 @@ def rank(
     for values in signals.values():
         for seq, value in values.items():
             own[seq] += value
+    # Corrections are for notes: in a talk the turns around tell what holds now.
+    notes = {seq: record for seq, record in records.items() if seq not in talk}
+    gains = newest_of_like(notes, own, query.terms, weights.newest) if weights.newest else {}
+    for seq, gain in gains.items():
+        own[seq] += gain
+        signals["recency"][seq] += gain
     from_talk = _from_talk(own, candidates, talk, weights)
     best_own = max(own.values(), default=0.0)
     kept = [
         record
         for seq, record in records.items()
         if seq in candidates.bm25
-        or (_nearness(seq, candidates) >= COSINE_FLOOR and own[seq] >= RELATIVE_FLOOR * best_own)
+        or (query.known * _nearness(seq, candidates) >= COSINE_FLOOR and own[seq] >= RELATIVE_FLOOR * best_own)
     ]
     if not kept:
         return Ranking(candidates=len(records), below=len(records))
@@ -211,8 +226,11 @@ def rank(
         total[seq] += lift
     ordered.sort(key=lambda r: total[r.seq], reverse=True)
     best = max(total[ordered[0].seq], 1e-9)
-    quality = _answer_quality(query, ordered[0], candidates)
-    scores = [share if (share := quality * (total[record.seq] / best)) > 0 else 0.0 for record in ordered]
+    # A correction answers what the memories that it corrects answer.
+    answering = ordered[:2] if ordered[0].seq in gains else ordered[:1]
+    quality = max(_answer_quality(query, record, candidates) for record in answering)
+    scale = quality / best
+    scores = [share if (share := scale * total[record.seq]) > 0 else 0.0 for record in ordered]
     good = sum(score >= threshold for score in scores)
     hits = []
     for record, score in zip(ordered[: min(good, limit)], scores, strict=False):
@@ -226,6 +244,7 @@ def rank(
             near=near.get(seq, 0.0),
             cosine=candidates.cosines.get(seq),
             own=own[seq],
+            scale=scale,
         )
         hits.append(Hit(record, score, parts, tuple(candidates.entities.get(seq, ()))))
     below = len(records) - len(kept) + len(scores) - good
@@ -275,7 +294,7 @@ def _signals(
     evidence = max(held.values(), default=0.0) or 1 / max(len(query.terms), 1)
     signals = {
         "semantic": {
-            seq: value * (weights.semantic if seq in talk else weights.note_semantic)
+            seq: query.known * value * (weights.semantic if seq in talk else weights.note_semantic)
             for seq, value in _scaled(meaning, 1.0).items()
         },
         "keyword": _scaled(bm25, weights.keyword * evidence),
@@ -360,7 +379,7 @@ def _answer_quality(query: Query, best: Record, candidates: Candidates) -> float
         return 1.0
     found = 1 / len(query.terms) if query.terms and best.seq in candidates.bm25 else 0.0
     proved = max(coverage(query.terms, best), found) * (1 - 0.5 ** len(query.terms))
-    return min(1.0, max(candidates.cosines.get(best.seq, 0.0), proved))
+    return min(1.0, max(query.known * candidates.cosines.get(best.seq, 0.0), proved))
 
 
 def _says_when(content: str) -> bool:

@@ -5,7 +5,6 @@ change something say so. The keyword index, the counts, the generations and the 
 """
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,8 +41,7 @@ class Record(NamedTuple):
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata, parsed at each access: of the many candidates of a search few are shown."""
-        parsed: dict[str, Any] = json.loads(self.metadata_json)
-        return parsed
+        return history.from_json(self.metadata_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +344,18 @@ def keyword_index_sound(connection: apsw.Connection) -> bool:
     except apsw.CorruptError:
         return False
     return True
+
+
+def odd_rows(connection: apsw.Connection) -> tuple[int, list[str]]:
+    """Return how many memories have a date or a number that no tool of ours would write, and the first ids of them."""
+    rows: list[Any] = connection.execute(
+        """SELECT id, count(*) OVER () FROM memories
+           WHERE created_at NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:*Z'
+              OR date(created_at) IS NOT substr(created_at, 1, 10)
+              OR seq IN (SELECT memory FROM attributes WHERE value IN (9e999, -9e999))
+           ORDER BY seq LIMIT 3"""
+    ).fetchall()
+    return (rows[0][1], [memory_id for memory_id, _ in rows]) if rows else (0, [])
 
 
 def rebuild_keyword_index(connection: apsw.Connection) -> None:

@@ -9,16 +9,21 @@ from functools import lru_cache
 
 # Scripts whose words are not set apart by spaces, and Hangul, whose particles cling to the word before them:
 # Thai, Lao, Tibetan, Myanmar, Khmer · Hangul Jamo · kana, bopomofo, Han and their extensions · Hangul ·
-# compatibility ideographs, half-width kana, supplementary ideographs.
+# compatibility ideographs, half-width kana, supplementary ideographs · the letters of which flags are made.
 _SPACELESS = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff"
     "\u3005-\u3007\u3040-\u30ff\u3100-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
-    "\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U000323af"
+    "\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U000323af\U0001f1e6-\U0001f1ff"
 )
 _SPACELESS_CHARACTER = re.compile(f"[{_SPACELESS}]")
 _SPACELESS_RUN = re.compile(f"[{_SPACELESS}]+")
-# Emoji and currency signs younger than the Unicode tables of FTS5, which takes them for letters.
-_YOUNG_SIGN = re.compile("[\u20ba-\u20cf\u23f4-\u23ff\u2b4d-\u2bff\U0001f000-\U0001faff]")
+# Emoji that may be younger than the Unicode tables of FTS5 or Python. FTS5 takes what it does not know for letters.
+_YOUNG_EMOJI = re.compile("[\u23f4-\u23ff\u2b4d-\u2bff\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]")
+# Symbols that the keyword index leaves out (migrations/0003): they cling to numbers and names.
+_MERE_SIGNS = "©®°™"
+# What only changes the look of an emoji (presentation, skin, keycap, the letters of regional flags), and currency signs
+# that FTS5 takes for letters. None is looked for.
+_UNSEEN = re.compile("[\ufe0e\ufe0f\u20e3\u20ba-\u20cf\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
 
 
 def _spellings() -> dict[int, str]:
@@ -61,14 +66,30 @@ STOP_WORDS = frozenset(
 def _is_word_character(character: str) -> bool:
     # As the keyword index has it: without the combining marks Hindi and Thai fall apart; Co are private characters.
     category = unicodedata.category(character)
-    return category[0] in "LNM" or category == "Co"
+    return category[0] in "LNM" or category == "Co" or "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+@lru_cache(maxsize=4096)
+def is_symbol(character: str) -> bool:
+    """Tell whether a character is an emoji or another symbol that is a word of its own: 🍕, ★, ♥."""
+    if character in _MERE_SIGNS or _is_word_character(character):
+        return False
+    return unicodedata.category(character) == "So" or _YOUNG_EMOJI.match(character) is not None
 
 
 def words(text: str) -> list[str]:
-    """Split text into words as the keyword index does: runs of letters, digits, marks and private characters."""
+    """Split text into words: runs of letters, digits, marks and private characters, and each symbol by itself.
+
+    The keyword index does the same, once `space_out` has set symbols apart from what they cling to.
+    """
     if text.isascii():
         return re.findall(r"[A-Za-z0-9]+", text)
-    return "".join(c if _is_word_character(c) else " " for c in text).split()
+    apart = (c if _is_word_character(c) else f" {c} " if is_symbol(c) else " " for c in _bare_symbols(text))
+    return "".join(apart).split()
+
+
+def _bare_symbols(text: str) -> str:
+    return _UNSEEN.sub(" ", text)
 
 
 def plain_spelling(text: str) -> str:
@@ -85,15 +106,25 @@ def space_out(text: str) -> str:
 
     The second half of that index: a text with characters of a spaceless script comes back whole, each of them set
     apart, so that a word from the middle of a Chinese sentence is found as the sequence of its characters, and a
-    name in Latin letters glued to it as a word of its own. Of other texts come the words that emoji cling to and
-    those with another, plainer spelling, in that spelling.
+    name in Latin letters glued to it as a word of its own. Of other texts come the emoji and symbols that are not by
+    themselves, with the words that they cling to, and the words with another, plainer spelling, in that spelling.
     """
     if text.isascii():
         return ""
     if _SPACELESS_CHARACTER.search(text):
-        return _YOUNG_SIGN.sub(" ", _set_apart(plain_spelling(text)))
-    special = (chunk for chunk in text.split() if _YOUNG_SIGN.search(chunk) or _has_plainer_spelling(chunk))
-    return " ".join(_YOUNG_SIGN.sub(" ", plain_spelling(" ".join(special))).split())
+        return _set_apart(plain_spelling(_symbols_apart(text)))
+    special = (chunk for chunk in text.split() if _holds_symbols(chunk) or _has_plainer_spelling(chunk))
+    return " ".join(plain_spelling(_symbols_apart(" ".join(special))).split())
+
+
+def _holds_symbols(chunk: str) -> bool:
+    """Tell whether the keyword index would take symbols and what is around them for one word."""
+    return len(chunk) > 1 and (_UNSEEN.search(chunk) is not None or any(map(is_symbol, chunk)))
+
+
+def _symbols_apart(text: str) -> str:
+    text = _bare_symbols(text)
+    return text.translate({ord(character): f" {character} " for character in set(text) if is_symbol(character)})
 
 
 def _has_plainer_spelling(chunk: str) -> bool:
@@ -110,7 +141,7 @@ def query_terms(query: str, *, limit: int = 64) -> list[str]:
     At most `limit` terms.
     """
     found: list[str] = []
-    for word in words(_POSSESSIVE.sub("", plain_spelling(query[:20_000]))):
+    for word in words(_POSSESSIVE.sub("", plain_spelling(_symbols_apart(query[:20_000])))):
         position = 0
         for run in _SPACELESS_RUN.finditer(word):
             found.append(word[position : run.start()])
@@ -119,9 +150,13 @@ def query_terms(query: str, *, limit: int = 64) -> list[str]:
             found.extend(pairs or [characters])
             position = run.end()
         found.append(word[position:])
-    # A variation selector behind an emoji is a word to the index, but nothing to look for.
-    distinct = list(dict.fromkeys(term.lower() for term in found if any(map(str.isalnum, term))))
+    # A combining mark by itself is a word to the index, but nothing to look for.
+    distinct = list(dict.fromkeys(term.lower() for term in found if any(map(_says_something, term))))
     return ([term for term in distinct if term not in STOP_WORDS] or distinct)[:limit]
+
+
+def _says_something(character: str) -> bool:
+    return character.isalnum() or is_symbol(character) or _SPACELESS_CHARACTER.match(character) is not None
 
 
 def vocabulary(text: str) -> set[str]:

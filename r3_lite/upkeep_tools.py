@@ -42,7 +42,7 @@ def import_memories(
         arguments.OptionalText, OMITTED, published("string", "For mem0_api, instead of MEM0_API_KEY; never stored.")
     ],
     user_id: UserId,
-    batch_size: Annotated[int, whole(10, 200), null_means(50)] = 50,
+    batch_size: Annotated[int, whole(10, 200), arguments.whole_or(50)] = 50,
     priority: Annotated[arguments.PriorityOr, null_means("high")] = "high",
     skip_duplicates: Annotated[bool, null_means(True)] = True,
     engine: Engine = Depends(current_engine),
@@ -105,7 +105,7 @@ def optimize_cache(
     force_refresh: Annotated[
         bool, null_means(False), Field(description="True reads all of them from the file anew.")
     ] = False,
-    max_memories: Annotated[int, whole(100, 10_000, "How many to hold."), null_means(1_000)] = 1_000,
+    max_memories: Annotated[int, whole(100, 10_000, "How many to hold."), arguments.whole_or(1_000)] = 1_000,
     engine: Engine = Depends(current_engine),
 ) -> models.CacheReport:
     """Hold the most used, most important and newest memories at hand and drop the others from the cache. Use it

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
+
+from r3_lite.text import STOP_WORDS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -19,15 +21,22 @@ OVERLAP = 12  # tokens that neighbouring windows share where no sentence ends be
 MAX_WINDOWS = 6_000  # per text, about 1 MB of English; what comes after is found by keyword only
 BLOCK, BLOCK_OVERLAP = 16_000, 200  # characters tokenized at once; a tokenized megabyte takes 200 MB
 
+# What stands for a piece that is not in the vocabulary: an emoji, a word of a script that the model never saw.
+UNKNOWN = "[UNK]"
+
 _SENTENCE_END = re.compile(r"[.!?؟।]\s+|[。！？\n]\s*")
 
 
 class Window(NamedTuple):
-    """A piece of a text and its tokens, without the special ones; `spans` are their characters in the block."""
+    """A piece of a text and its tokens, without the special ones; `spans` are their characters in the block.
+
+    `known`: how much of it the tokenizer knows, 0 to 1; see `known_share`.
+    """
 
     ids: list[int]
     text: str
     spans: list[tuple[int, int]]
+    known: float = 1.0
 
 
 class Block(NamedTuple):
@@ -64,16 +73,30 @@ def blocks(text: str, tokenizer: Tokenizer) -> Iterator[Block]:
         yield Block(start, part, found)
 
 
+def known_share(tokens: Sequence[str]) -> float:
+    """Return the share of a text's pieces that a model can know, punctuation left aside; 1 where none is unknown.
+
+    0 where all that is known are numbers and function words: those say nothing about what stands between them.
+    """
+    unknown = tokens.count(UNKNOWN)
+    if not unknown:
+        return 1.0
+    known = [token for token in tokens if token != UNKNOWN and any(map(str.isalnum, token))]
+    if all(token in STOP_WORDS or token.lstrip("#").isdigit() for token in known):
+        return 0.0
+    return len(known) / (len(known) + unknown)
+
+
 def _cut(text: str, tokenizer: Tokenizer, size: int) -> Iterator[Window]:
     """Yield windows that end with a sentence where one ends in their second half, and else overlap."""
     encoding = tokenizer.encode(text, add_special_tokens=False)
-    ids, spans = encoding.ids, encoding.offsets
+    ids, spans, tokens = encoding.ids, encoding.offsets, encoding.tokens
     sentences = {match.end() for match in _SENTENCE_END.finditer(text)}
     breaks = [index for index, (start, _) in enumerate(spans) if start in sentences]
 
     def window(begin: int, end: int) -> Window:
         piece = text[spans[begin][0] : spans[end - 1][1]] if ids else text
-        return Window(ids[begin:end], piece, spans[begin:end])
+        return Window(ids[begin:end], piece, spans[begin:end], known_share(tokens[begin:end]))
 
     begin = 0
     while begin + size < len(ids):

@@ -1052,7 +1052,12 @@ async def test_a_text_of_a_megabyte_is_kept_and_a_longer_one_refused(client: Cli
         ("import_memories", {"source": "json_file", "file_path": "/CANARY.json"}, "file_path"),
         ("import_memories", {"source": "json_file", "file_path": "https://CANARY/x"}, "local file"),
         ("import_memories", {"source": "json_file", "file_path": "x", "batch_size": 9}, "batch_size"),
-        ("get_memory_history", {"memory_id": "CANARY", "limit": True, "user_id": "x"}, "mem_"),
+        ("get_memory_history", {"memory_id": "CANARY", "limit": "5", "user_id": "x"}, "mem_"),
+        ("get_memory_history", {"memory_id": "CANARY", "limit": True}, "a whole number such as 10"),
+        ("search_memory", {"query": "a", "limit": 2.5}, "a whole number such as 10"),
+        ("search_memory", {"query": "a", "threshold": True}, "a number such as 0.5"),
+        ("search_memory", {"query": "a", "metadata_filter": {"$or": [{"CANARY": 1}]}}, "no $or"),
+        ("search_memory", {"query": "\u200b\0"}, "query is empty"),
     ],
 )
 async def test_a_wrong_call_is_told_what_to_do_and_never_what_it_sent(
@@ -1243,6 +1248,9 @@ async def test_a_demo_keeps_everything_in_memory(monkeypatch: pytest.MonkeyPatch
     use_environment(monkeypatch, tmp_path, DEMO_MODE="1")
     async with Client(mcp) as client:
         await added(client, "gone soon")
+        lines = text_of(await call(client, "add_memory", content="gone too")).split("\n")
+        assert lines[0] == "Saved"
+        assert "gone when the server ends" in lines[1]
         assert await found(client, "soon") != []
         assert "in memory" in text_of(await call(client, "health_check"))
     assert list(tmp_path.iterdir()) == []

@@ -190,7 +190,7 @@ def test_the_command_line_is_imported_without_server_and_store() -> None:
     assert loaded_by("import r3_lite.cli") & (HEAVY | {"fastmcp", "mcp", "pydantic", "apsw"}) == set()
 
 
-@pytest.mark.parametrize("module", ["text", "dedupe", "filters", "query", "search"])
+@pytest.mark.parametrize("module", ["text", "dedupe", "filters", "query", "search", "corrections"])
 def test_what_only_computes_is_imported_without_a_database(module: str) -> None:
     assert loaded_by(f"import r3_lite.{module}") & (HEAVY | {"apsw", "pydantic", "fastmcp"}) == set()
 

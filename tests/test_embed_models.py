@@ -134,3 +134,17 @@ def test_bundled_model_that_lacks_a_file_says_what_to_do(tmp_path: Path, monkeyp
 
 def test_bundled_model_goes_by_its_name_too(tmp_path: Path) -> None:
     assert open_model(bundled_info().name, tmp_path).info == bundled_info()
+
+
+@pytest.mark.parametrize("text", ["✅", "รถยนต์ 15", "የእኔ ድመት ስም", "x" * 120])
+def test_a_text_that_the_model_does_not_know_is_near_nothing(bundled: BundledModel, text: str) -> None:
+    assert bundled.known(text) == 0
+    for other in ("The deploy runs every Tuesday.", "where is my passport", "rocket"):
+        assert abs(float(bundled.embed_text(text)[0] @ bundled.embed_query(other))) < 1e-6
+    (passage,) = bundled.read(text)
+    assert passage.vectors is not None
+    np.testing.assert_array_equal(passage.vectors, bundled.embed_text(text))
+
+
+def test_a_query_counts_by_the_share_that_the_model_knows(bundled: BundledModel) -> None:
+    assert [bundled.known(text) for text in ("where is my passport?", "rocket 🚀", "where is the 🍕")] == [1, 0.5, 0]

@@ -497,6 +497,21 @@ def test_the_last_sentence_of_a_long_note_is_found_by_its_meaning(bundled: Engin
     assert ids(found).count(long.added.id) == 1
 
 
+def test_what_the_model_does_not_know_is_found_by_its_words_only(bundled: Engine) -> None:
+    for text in ("✅", "ฉันชอบกินข้าวผัดทุกวัน", "I love 🍕 on Fridays", "The rocket launch is in May"):
+        bundled.add("signs", text, wait=True)
+    for unknown in ("🚀", "รถยนต์", "where is the 🐈"):
+        found = bundled.search("signs", unknown)
+        assert (found.ranking.hits, found.mode) == ((), "keyword")
+        assert "does not know" in found.note
+    for query in ("🍕", "where is the 🍕"):
+        (hit,) = bundled.search("signs", query).ranking.hits
+        assert hit.record.content == "I love 🍕 on Fridays"
+    partly = bundled.search("signs", "rocket 🚀")
+    assert (partly.ranking.hits[0].record.content, partly.mode) == ("The rocket launch is in May", "hybrid")
+    assert "✅" not in [hit.record.content for hit in bundled.search("signs", "is everything done").ranking.hits]
+
+
 def test_what_was_asked_for_before_comes_first_of_equals(engine: Engine) -> None:
     older, newer = (engine.add(None, f"tea number {n}", wait=True).added.id for n in ("one", "two"))
 

@@ -270,3 +270,26 @@ def test_text_of_a_filter_is_never_syntax(memories: apsw.Connection, text: str) 
     assert passes(memories, {text: text}, {text: text})
     assert not passes(memories, {text: text}, {text: "other", "other": text})
     assert not passes(memories, {text: {"$eq": text}}, {})
+
+
+@pytest.mark.parametrize("wanted", [[{"a": 1}], {"a": 1}, 1, None])
+def test_an_operator_in_place_of_a_key_is_refused(wanted: Any) -> None:
+    with pytest.raises(InvalidParameters, match=r"there is no \$or"):
+        compile_filter({"$or": wanted})
+
+
+def test_a_key_that_looks_like_an_operator_is_reached_with_one(memories: apsw.Connection) -> None:
+    assert passes(memories, {"$or": {"$eq": 1}}, {"$or": 1})
+    assert not passes(memories, {"$or": {"$eq": 1}}, {"$or": 2})
+
+
+def test_the_least_64_bit_number_is_a_number_and_one_less_is_refused(memories: apsw.Connection) -> None:
+    assert passes(memories, {"a": {"$lte": -(2**63)}}, {"a": -(2**63)})
+    for too_large in (-(2**63) - 1, 2**63):
+        with pytest.raises(InvalidParameters, match="64 bits"):
+            compile_filter({"a": too_large})
+
+
+@pytest.mark.parametrize("wanted", ["9999-12-31", {"$gte": "9999-12-31"}, {"$lte": "9999-12-31"}])
+def test_the_last_day_holds_its_last_microsecond(memories: apsw.Connection, wanted: Any) -> None:
+    assert passes(memories, {"created_at": wanted}, {}, created_at="9999-12-31T23:59:59.999999Z")

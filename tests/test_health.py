@@ -141,6 +141,37 @@ def test_a_dropped_keyword_index_is_an_error(whole: Engine, other_program: apsw.
     assert "backup" in step
 
 
+@pytest.mark.parametrize(
+    ("created_at", "metadata"),
+    [
+        ("30.11.2026", "{}"),
+        ("", "{}"),
+        ("yesterday", "{}"),
+        ("2026-02-30T10:00:00.000000Z", "{}"),
+        ("99999-01-01", "{}"),
+        ("2026-11-30 10:00:00", "{}"),
+        ("2026-11-30T10:00:00.000000Z", '{"a": 9e999}'),
+    ],
+)
+def test_an_odd_row_of_another_program_breaks_nothing_and_is_named(
+    whole: Engine, other_program: apsw.Connection, created_at: str, metadata: str
+) -> None:
+    other_program.execute(
+        """INSERT INTO memories (id, user_id, content, metadata, hash, created_at, updated_at)
+           VALUES ('odd', 'ada', 'my kitten is odd', ?2, 'h', ?1, ?1)""",
+        (created_at, metadata),
+    )
+    for query in ("kitten", "kitten on 30 November 2026", "what did the kitten do yesterday"):
+        assert "odd" in [hit.record.id for hit in whole.search("ada", query).ranking.hits]
+    assert [
+        record.metadata.get("a") for record in whole.page("ada", limit=5, offset=0).records if record.id == "odd"
+    ] == ["9e999" if "9e999" in metadata else None]
+    status, next_step = verdict(whole)
+    assert status == "degraded"
+    assert "1 memories have a date or number" in next_step
+    assert "odd" in next_step
+
+
 def test_vectors_out_of_step_are_named_and_mended(whole: Engine, other_program: apsw.Connection) -> None:
     whole.indexer.stop()
     other_program.execute("DELETE FROM chunks; DELETE FROM jobs")

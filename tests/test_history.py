@@ -167,3 +167,7 @@ def test_older_files_learn_when_memories_were_made() -> None:
     connection.execute(six.sql)
     assert history.origin(connection, ADA, "a") == ("2001", "b")
     assert history.origin(connection, ADA, "gone") == ("2003", None)
+
+
+def test_numbers_that_no_number_can_hold_are_texts() -> None:
+    assert history.from_json('{"a": 9e999, "b": [-1e400, 2.5], "c": 3}') == {"a": "9e999", "b": ["-1e400", 2.5], "c": 3}

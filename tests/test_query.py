@@ -192,3 +192,8 @@ def test_a_long_query_for_many_authors_is_taken_apart(piece: str) -> None:
     query = parse_query(piece * (100_000 // len(piece)), [f"Person{n} Name{n}" for n in range(1000)])
     assert query.authors == frozenset()
     assert len(query.terms) <= 64
+
+
+@pytest.mark.parametrize("created_at", ["", "yesterday", "30.11.2026", "2026-02-30T10:00:00Z", "99999-01-01"])
+def test_a_memory_without_a_date_is_near_none(created_at: str) -> None:
+    assert date_match([PartialDate(2026, 11, 30)], created_at, "yesterday") == 0

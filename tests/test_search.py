@@ -30,7 +30,7 @@ from r3_lite.text import text_hash
 BARE = Weights(
     semantic=0.6, note_semantic=0.6, context=0.0, keyword=0.4, coverage=0.0, note_coverage=0.0,
     author=0.0, date=0.0, time_word=0.0, asking=0.0,
-    priority=0.0, access=0.0, recency=0.0, latest=0.0, answer=0.0, following=0.0, session=0.0,
+    priority=0.0, access=0.0, recency=0.0, latest=0.0, newest=0.0, answer=0.0, following=0.0, session=0.0,
 )  # fmt: skip
 
 
@@ -88,8 +88,8 @@ def test_the_same_text_proves_all() -> None:
 
 def test_the_parts_that_a_client_sees_are_those_that_are_not_zero() -> None:
     (hit,) = ranked("port", [memory(1)], {1: 0.8}).hits
-    assert hit.breakdown.shown() == {"semantic": 0.6, "cosine": 0.8}
-    assert Breakdown().shown() == {}
+    assert hit.breakdown.shown() == {"semantic": 0.6, "cosine": 0.8, "rank": 0.6, "scale": 1.3333}
+    assert Breakdown().shown() == {"rank": 0, "scale": 0}
 
 
 @pytest.mark.parametrize(
@@ -314,13 +314,71 @@ def test_the_parts_of_a_breakdown_add_up_to_the_rank() -> None:
     for hit in hits:
         shown = hit.breakdown.shown()
         shown.pop("cosine")
-        assert sum(shown.values()) == pytest.approx(hit.breakdown.total, abs=1e-3)
+        total, scale = shown.pop("rank"), shown.pop("scale")
+        assert sum(shown.values()) == pytest.approx(total, abs=1e-3)
+        assert scale * total == pytest.approx(hit.score, abs=1e-3)
         assert hit.score / hits[0].score == pytest.approx(hit.breakdown.total / hits[0].breakdown.total)
     memories = [memory(n, "the port") for n in range(1, 12)]
     weak = replace(BARE, note_semantic=0.2)
     lifted = ranked("port", memories, {11: 0.9}, dict.fromkeys(range(1, 11), 2.0), weak)
     used = {part for hit in (*hits, *lifted.hits) for part in hit.breakdown.shown()}
-    assert used == {field.name for field in fields(Breakdown)} - {"own"}
+    assert used == {field.name for field in fields(Breakdown)} - {"own"} | {"rank"}
+
+
+# The newest of several
+
+
+PORTS = [memory(n, f"SSH port: {2200 + n}", day=n) for n in range(1, 11)]
+
+
+@pytest.mark.parametrize(
+    ("newest", "cosine", "place"),
+    [("SSH port: 49222", 0.69, 1), ("The SSH port is 49222 now", 0.6, 1), ("SSH moved to 49222", 0.4, 1)],
+)
+def test_the_newest_of_notes_about_one_thing_comes_first(newest: str, cosine: float, place: int) -> None:
+    near = {m.seq: 0.7 for m in PORTS} | {11: cosine}
+    found = rank(
+        parse_query("what is the ssh port"),
+        Candidates({m.seq: m for m in [*PORTS, memory(11, newest, day=20)]}, near, dict.fromkeys(near, 2.0)),
+        limit=20,
+    )
+    assert order(found).index(11) + 1 == place
+
+
+@pytest.mark.parametrize(
+    "newest", ["SSH keys moved to the vault of the team", "The web port is 8080", "Ports are nice"]
+)
+def test_a_newer_note_about_something_else_does_not_pass_a_better_one(newest: str) -> None:
+    near = {1: 0.7, 11: 0.4}
+    found = rank(
+        parse_query("what is the ssh port"),
+        Candidates({1: PORTS[0], 11: memory(11, newest, day=20)}, near, dict.fromkeys(near, 2.0)),
+        limit=20,
+    )
+    assert order(found) == [1, 11]
+    assert found.hits[0].breakdown.recency < 0.01
+
+
+def test_what_an_old_note_says_of_a_change_does_not_pass_a_newer_one() -> None:
+    memories = [memory(1, "SSH moved to 22", day=1), memory(2, "SSH port: 2200", day=9)]
+    found = rank(
+        parse_query("what is the ssh port"),
+        Candidates({m.seq: m for m in memories}, {1: 0.5, 2: 0.7}, {1: 1.0, 2: 2.0}),
+        limit=20,
+    )
+    assert order(found) == [2, 1]
+
+
+# What the model knows
+
+
+def test_meaning_counts_by_as_much_of_a_query_as_the_model_knows() -> None:
+    memories = {1: memory(1, "the rocket", hash="other")}
+    query = replace(parse_query("rocket 🚀"), known=0.5)
+    (hit,) = rank(query, Candidates(memories, {1: 0.9}), limit=5, weights=BARE).hits
+    assert hit.breakdown.semantic == pytest.approx(0.3)
+    assert hit.score == pytest.approx(0.45)
+    assert rank(query, Candidates(memories, {1: 2 * COSINE_FLOOR - 0.01}), limit=5).hits == ()
 
 
 @settings(max_examples=200)

@@ -49,3 +49,8 @@ def test_soon_is_up_to_the_gap() -> None:
     assert said_soon_after("2024-01-01T23:45:00.000000Z", "2024-01-02T00:15:00.000000Z")
     assert not said_soon_after("2024-01-01T23:45:00.000000Z", "2024-01-02T00:15:00.000001Z")
     assert said_soon_after("2024-01-01T23:45:00.000000Z", "2024-01-01T23:45:59.999999Z")
+
+
+@pytest.mark.parametrize("odd", ["", "yesterday", "2026-02-30T10:00:00Z", "2026-11-30 10:00:00"])
+def test_what_has_no_date_was_not_said_soon_after(odd: str) -> None:
+    assert not said_soon_after("2026-11-30T10:10:00.000000Z", odd)

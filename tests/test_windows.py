@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from r3_lite.windows import BLOCK, MAX_WINDOWS, OVERLAP, WINDOW, windows
+from r3_lite.windows import BLOCK, MAX_WINDOWS, OVERLAP, WINDOW, Window, known_share, windows
 
 WORDS = ("[UNK]", *string.ascii_lowercase)
 
@@ -21,12 +21,28 @@ def letters() -> Tokenizer:
 
 
 def test_short_text_is_one_window(letters: Tokenizer) -> None:
-    assert list(windows("a b c", letters)) == [([1, 2, 3], "a b c", [(0, 1), (2, 3), (4, 5)])]
+    assert list(windows("a b c", letters)) == [Window([1, 2, 3], "a b c", [(0, 1), (2, 3), (4, 5)], 1.0)]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
 def test_text_without_tokens_is_one_empty_window(letters: Tokenizer, text: str) -> None:
-    assert list(windows(text, letters)) == [([], text, [])]
+    assert list(windows(text, letters)) == [Window([], text, [], 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "share"),
+    [
+        (["rocket", "##s", "!"], 1),
+        (["[UNK]"], 0),
+        (["where", "is", "the", "[UNK]", "?"], 0),
+        (["[UNK]", "15", "[UNK]"], 0),
+        (["rocket", "[UNK]", "!"], 1 / 2),
+        (["when", "is", "the", "party", "[UNK]"], 4 / 5),
+        ([], 1),
+    ],
+)
+def test_function_words_and_numbers_tell_nothing_of_unknown_pieces(tokens: list[str], share: float) -> None:
+    assert known_share(tokens) == share
 
 
 def test_window_ends_with_the_last_sentence_that_fits(letters: Tokenizer) -> None:
