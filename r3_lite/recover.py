@@ -2,7 +2,7 @@
 
 import apsw
 
-from r3_lite import history, store
+from r3_lite import history, similar, store
 from r3_lite.clock import now_text
 from r3_lite.errors import InvalidParameters
 from r3_lite.history import Version
@@ -29,7 +29,7 @@ def restore(
     _, versions = history.versions(connection, user_id, memory_id, limit=_ALL)
     present = _present(connection, user_id, memory_id)
     wanted = _chosen(versions, version, present)
-    other = store.same_text(connection, user_id, wanted.content, besides=memory_id)
+    other = similar.same_text(connection, user_id, wanted.content, besides=memory_id)
     changes_text = present is None or present.content != wanted.content
     merged = present is None and versions[-1].action == "merged"
     if other is not None and changes_text and not (as_copy or merged):

@@ -4,12 +4,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from r3_lite import history
 from r3_lite.dedupe import SIMILAR, required_overlap, share
-from r3_lite.text import word_set
+from r3_lite.text import text_hash, word_set
+
+if TYPE_CHECKING:
+    from r3_lite.store import NewMemory
 
 # Near matches that are compared word by word, and how many of the newest that share a telling word are among them.
 _MAX_NEAR = 50
@@ -75,6 +79,25 @@ def find_similar(connection: apsw.Connection, user_id: str, content: str) -> tup
     scored = [Similar(memory_id, text, share(ours, word_set(text))) for memory_id, text in found]
     near = sorted((s for s in scored if s.score >= SIMILAR), key=lambda s: (-s.score, s.id))
     return tuple(near[:_MAX_SIMILAR])
+
+
+def same_text(connection: apsw.Connection, user_id: str, content: str, besides: str) -> str | None:
+    """Return the id of the user's first memory with this text, whatever its case and punctuation, besides one."""
+    found: str | None = connection.execute(
+        "SELECT id FROM memories WHERE user_id = ? AND hash = ? AND id <> ? ORDER BY copy LIMIT 1",
+        (user_id, text_hash(content), besides),
+    ).get
+    return found
+
+
+def count_same(connection: apsw.Connection, new: "NewMemory") -> int:
+    """Return how many memories of the user have exactly this text and metadata."""
+    return int(
+        connection.execute(
+            "SELECT count(*) FROM memories WHERE user_id = ? AND hash = ? AND content = ? AND metadata = ?",
+            (new.user_id, text_hash(new.content), new.content, history.to_json(new.metadata)),
+        ).get
+    )
 
 
 def _telling(user_id: str, content: str) -> list[int]:

@@ -127,16 +127,6 @@ def insert(
     return Added(seq, memory_id, duplicate=False, similar=near_matches)
 
 
-def count_same(connection: apsw.Connection, new: NewMemory) -> int:
-    """Return how many memories of the user have exactly this text and metadata."""
-    return int(
-        connection.execute(
-            "SELECT count(*) FROM memories WHERE user_id = ? AND hash = ? AND content = ? AND metadata = ?",
-            (new.user_id, text_hash(new.content), new.content, history.to_json(new.metadata)),
-        ).get
-    )
-
-
 def of_text(connection: apsw.Connection, user_id: str, content: str, limit: int) -> list[Record]:
     """Return the user's first memories with this text, whatever its case and punctuation, the copies last."""
     where = "m.user_id = ? AND m.hash = ? ORDER BY m.copy LIMIT ?"
@@ -288,15 +278,6 @@ def page(
         (user_id, *where.params, limit, offset),
     )
     return total, list(rows)
-
-
-def same_text(connection: apsw.Connection, user_id: str, content: str, besides: str) -> str | None:
-    """Return the id of the user's first memory with this text, whatever its case and punctuation, besides one."""
-    found: str | None = connection.execute(
-        "SELECT id FROM memories WHERE user_id = ? AND hash = ? AND id <> ? ORDER BY copy LIMIT 1",
-        (user_id, text_hash(content), besides),
-    ).get
-    return found
 
 
 def count(connection: apsw.Connection, user_id: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r3_lite import formats, history, store, talks
+from r3_lite import formats, history, similar, store, talks
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters
 from r3_lite.formats import Item
@@ -74,7 +74,7 @@ class _Copies:
         """Count one more of a text, and tell whether there was one for it."""
         same = (new.content, repr(new.metadata))
         if same not in self.before:
-            self.before[same] = store.count_same(connection, new)
+            self.before[same] = similar.count_same(connection, new)
         self.seen[same] += 1
         return self.seen[same] <= self.before[same]
 

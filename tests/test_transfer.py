@@ -592,13 +592,13 @@ def test_an_import_can_be_stopped_while_its_file_is_read(tmp_path: Path) -> None
 
 def test_many_copies_of_a_text_are_counted_once(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
-    really_count = store.count_same
+    really_count = similar.count_same
 
     def count_same(connection: apsw.Connection, new: NewMemory) -> int:
         counted.append(new.content)
         return really_count(connection, new)
 
-    monkeypatch.setattr(store, "count_same", count_same)
+    monkeypatch.setattr(similar, "count_same", count_same)
     for imported in (200, 0):
         counted.clear()
         assert run(database, ["same"] * 200, skip_duplicates=False).imported == imported
