@@ -16,7 +16,7 @@ from conftest import without_root_powers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r3_lite import history, recover, store, transfer
+from r3_lite import history, recover, similar, store, transfer
 from r3_lite.clock import ID_PATTERN
 from r3_lite.db import Database
 from r3_lite.errors import ImportFailed, InvalidParameters, R3Error
