@@ -16,8 +16,9 @@ from r3_lite.filters import EVERYTHING
 from r3_lite.jobs import Job, strike
 from r3_lite.scope import Scope
 
-# Candidates by their codes that are then compared exactly: recall@20 of .999 on 32,375 real vectors.
-CANDIDATES = 200
+# Candidates by their codes that are then compared exactly: recall@20 of .999 on 32,375 real vectors; and the share of
+# very many vectors, which lie closer together.
+CANDIDATES, _CANDIDATE_SHARE = 200, 1_500
 # Candidates that no longer exist are noticed; when there are so many, the codes in memory are read anew.
 _MOST_GONE = CANDIDATES // 20
 
@@ -67,8 +68,9 @@ def nearest(
     exactly, and all of them are returned, for they cost nothing more. Fewer than `limit` are returned only if there
     are no more.
     """
-    user_id, wanted = scope.user_id, max(CANDIDATES, limit)
+    user_id = scope.user_id
     held = codes.of(connection, space, user_id)
+    wanted = max(CANDIDATES, limit, len(held) // _CANDIDATE_SHARE)
     tried, reread = wanted, False
     while True:
         near = (held if scope.few is None else held.of_memories(scope.few)).nearest(query, tried)

@@ -51,12 +51,29 @@ def test_rare_terms_and_two_frequent_ones_are_enough(
     assert sum("tea before the meeting" in text for text in narrowed) == 6
 
 
-def test_where_the_narrowed_search_finds_too_few_all_matches_are_scored(
+def test_where_the_narrowed_search_finds_too_few_the_newest_of_all_matches_are_scored_too(
     connection: apsw.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = found(connection, 60)
+    narrowed = found(connection, 7)
     monkeypatch.setattr(keywords, "MOST_SCORED", 20)
-    assert found(connection, 60) == every
+    wider = found(connection, 60)
+    assert wider[:7] == narrowed
+    # Seven as before; of the newest twenty matches one has the rare word, six two others, and thirteen "meeting".
+    assert len(wider) == 20
+    assert sum(text.startswith("meeting number") for text in wider) == 13
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_several_terms_are_asked_for_from_loose_to_strict(count: int) -> None:
+    queries = keywords._several([f"t{n}" for n in range(count)])
+    expected = {
+        1: [],
+        2: ['("t0") AND ("t1")', '("t0") AND ("t1")'],
+        3: ['("t0" OR "t2") AND ("t1")', '("t0") AND ("t1" OR "t2")', '("t0") AND ("t1") AND ("t2")'],
+    }
+    if count in expected:
+        assert queries == expected[count]
+    assert all(f'"t{n}"' in query for query in queries for n in range(count))
 
 
 def test_scores_are_those_of_the_index(connection: apsw.Connection) -> None:
