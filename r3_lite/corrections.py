@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # The best memories by their own rank that a newer one may say anew.
 _LOOKED_AT = 20
+# Those among which one that says that something has changed is looked for.
+_LOOKED_THROUGH = 60
 # Characters up to which a text is one statement, which another can say anew.
 _STATEMENT = 300
 # The share of their words, but for numbers and those of change, that two statements about one thing have in common;
@@ -37,9 +39,10 @@ def newest_of_like(
     """
     asked = {word for term in terms for word in term.split()}
     statements = {seq: record for seq, record in records.items() if len(record.content) <= _STATEMENT}
-    best = nlargest(_LOOKED_AT, statements, key=lambda seq: own[seq])
+    first = nlargest(_LOOKED_THROUGH, statements, key=lambda seq: own[seq])
+    best = first[:_LOOKED_AT]
     told = {seq: _telling(statements[seq].content) for seq in best}
-    changes = {seq for seq, record in statements.items() if _says_changed(record.content)}
+    changes = {seq for seq in first if _says_changed(statements[seq].content)}
     gains: dict[int, float] = {}
     for seq in {*best, *changes}:
         telling = told.get(seq) or _telling(statements[seq].content)

@@ -37,7 +37,7 @@ def matches(connection: apsw.Connection, terms: Sequence[str], scope: Scope, lim
 def is_rare(connection: apsw.Connection, term: str, scope: Scope, fewer_than: int) -> bool:
     """Tell whether fewer than so many of the user's memories hold a term; a frequent one costs next to nothing."""
     rows = iter(connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (_within(match_any([term]), scope),)))
-    everything = Scope(connection, scope.user_id)
+    everything = Scope(connection, scope.user_id, alone=scope.alone)
     found, size = 0, fewer_than
     while found < fewer_than and (block := [seq for (seq,) in islice(rows, size)]):
         found += len(everything.passing(block))

@@ -18,7 +18,8 @@ SMALL_SHARE = 0.125
 class Scope:
     """A user and a filter in one snapshot. `few` are all memories (seq) that pass, or None where they are many.
 
-    `own` is how many memories the user has; `small` tells that most of the file's are those of other users.
+    `own` is how many memories the user has; `small` tells that most of the file's are those of other users, `alone`
+    that there are none of others.
     """
 
     connection: apsw.Connection
@@ -27,11 +28,14 @@ class Scope:
     few: frozenset[int] | None = None
     own: int = 0
     small: bool = False
+    alone: bool = False
 
     def passing(self, memories: Collection[int]) -> set[int]:
         """Return those of the memories that are the user's and pass the filter."""
         if self.few is not None:
             return set(self.few.intersection(memories))
+        if self.alone and self.where == EVERYTHING:
+            return set(memories)
         rows = self.connection.execute(
             f"""SELECT m.seq FROM memories AS m
                 WHERE +m.user_id = ?1 AND m.seq IN (SELECT value FROM json_each(?2)) AND {self.where.sql}""",
@@ -56,4 +60,4 @@ def scope_of(connection: apsw.Connection, user_id: str, where: Clause = EVERYTHI
         )
         passing = frozenset(seq for (seq,) in rows)
         few = passing if len(passing) <= FEW else None
-    return Scope(connection, user_id, where, few, own, small=own < SMALL_SHARE * total)
+    return Scope(connection, user_id, where, few, own, small=own < SMALL_SHARE * total, alone=own == total)

@@ -57,6 +57,14 @@ def test_without_a_filter_what_is_the_users_passes(connection: apsw.Connection) 
     assert everything.passing(range(100)) == rows_of(connection, ALICE)
 
 
+def test_alone_in_the_file_everything_passes_without_a_look(connection: apsw.Connection) -> None:
+    store.delete_all(connection, BOB)
+    alone = scope_of(connection, ALICE)
+    assert alone.alone
+    assert alone.passing(rows_of(connection, ALICE)) == rows_of(connection, ALICE)
+    assert not scope_of(connection, BOB).alone
+
+
 def test_a_user_is_small_beside_many_memories_of_others(connection: apsw.Connection) -> None:
     store.insert(connection, NewMemory("carol", "hers"))
     assert [scope_of(connection, user).small for user in (ALICE, "carol", "nobody")] == [False, True, True]
