@@ -261,7 +261,7 @@ class Database:
         try:
             # The first of these reads the file.
             connection.execute(f"PRAGMA synchronous = {self.synchronous}; PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096")
+            connection.execute("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384")
             # 16 MB: pages that many commits change in turn are written to the file once instead of four times.
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
             self._load_vectors(connection)

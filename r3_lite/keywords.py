@@ -12,7 +12,7 @@ from r3_lite.text import match_any
 
 # Scoring is the cost of a keyword search: about a microsecond for each memory that holds a term. Where the terms of
 # a query are found so often in all, those memories are scored that are likely to be the best.
-MOST_SCORED = 5_000
+MOST_SCORED = 2_500
 # Keyword matches that are looked up at once to see whether they are the user's and pass the filter.
 _LARGEST_BLOCK = 2_000
 # The word of the owner (migrations/0003) narrows the search and counts for nothing.
