@@ -28,7 +28,7 @@ from r3_lite.text import text_hash
 
 # Nothing but meaning and keywords, so that sums can be computed by hand.
 BARE = Weights(
-    semantic=0.6, note_semantic=0.6, context=0.0, keyword=0.4, coverage=0.0, note_coverage=0.0,
+    semantic=0.6, note_semantic=0.6, context=0.0, keyword=0.4, coverage=0.0,
     author=0.0, date=0.0, time_word=0.0, asking=0.0,
     priority=0.0, access=0.0, recency=0.0, latest=0.0, newest=0.0, answer=0.0, following=0.0, session=0.0,
 )  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_low_priority_lowers_a_memory() -> None:
 def test_keywords_count_as_much_as_the_best_covered_text_proves() -> None:
     """A term that d of n texts hold weighs log(1 + n / (1 + d)): here two, one and none of two texts."""
     memories = [memory(1, "the port siren"), memory(2, "a port")]
-    weights = replace(BARE, semantic=0, coverage=0.3, note_coverage=0.3)
+    weights = replace(BARE, semantic=0, coverage=0.3)
     found = ranked("port siren pier", memories, bm25={1: 3.0, 2: 1.5}, weights=weights)
     port, siren, pier = math.log(1 + 2 / 3), math.log(1 + 2 / 2), math.log(1 + 2 / 1)
     best, other = ((port + siren) / (port + siren + pier), port / (port + siren + pier))
