@@ -34,8 +34,8 @@ class Weights:
     semantic: float = 0.5
     # Share of the semantic signal that comes from the memory together with the one before it in its talk.
     context: float = 0.6
-    # The same for a note, which is no turn of a talk and has no neighbours to speak for it. More of it finds more English
-    # notes first (0.9: .61 instead of .56), and in languages that the bundled model has not read fewer.
+    # The same for a note, which is no turn of a talk and has no neighbours to speak for it. More of it finds more notes
+    # in English first (0.9: .61 instead of .56), and fewer in languages that the bundled model has not read.
     note_semantic: float = 0.6
     # The keyword index's score against the best one's, and how much of the query's words a match holds.
     keyword: float = 0.15
