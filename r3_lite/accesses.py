@@ -66,12 +66,20 @@ class Tally:
 
 
 def add(connection: apsw.Connection, counts: Mapping[int, int], last: Mapping[int, str]) -> None:
-    """Add to the counts of memories; those that are gone are left out. Moves nobody's generation. Writes."""
+    """Add to the counts of memories; those that are gone are left out. Writes.
+
+    The ranking sees the counts: the generations of the users concerned move on, so that no kept answer is in their way.
+    """
     connection.executemany(
         """INSERT INTO accesses (memory, count, last_at) SELECT seq, ?, ? FROM memories WHERE seq = ?
            ON CONFLICT (memory) DO UPDATE
            SET count = count + excluded.count, last_at = max(last_at, excluded.last_at)""",
         [(count, last[seq], seq) for seq, count in counts.items()],
+    )
+    connection.execute(
+        """UPDATE users SET generation = generation + 1 WHERE user_id IN (
+               SELECT user_id FROM memories WHERE seq IN (SELECT value FROM json_each(?)))""",
+        (json.dumps(list(counts)),),
     )
 
 
