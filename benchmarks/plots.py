@@ -24,7 +24,7 @@ COLOURS = ("#2f81d6", "#cf6a14", "#2a9968", "#9467cf", "#cf4550", "#8a7a2e", "#3
 SEARCHES = (SEARCH, FILTERED, SMALL_SEARCH)
 OTHERS = ("add", "list of 100", "get")
 SVG = ROOT / "docs" / "latency.svg"
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "svg.hashsalt": "r3-lite",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -114,7 +114,7 @@ def _panel(ax: "Axes", title: str, lines: Mapping[str, Line]) -> None:
 
 def _limits(ax: "Axes", limits: Mapping[int, float]) -> None:
     for number, (size, ms) in enumerate(limits.items()):
-        label = "limit of the search" if number == 0 else None
+        label = "limit of the search" if number == 0 else "_nolegend_"
         ax.hlines(ms, size / 1.5, size * 1.5, color=COLOURS[4], linewidth=2, label=label)
 
 
