@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from r3_lite import terminal
 from r3_lite.errors import InvalidParameters, R3Error
+from r3_lite.limits import PRIORITIES
 
 if TYPE_CHECKING:
     from r3_lite.settings import Settings
@@ -33,7 +34,6 @@ To serve in this terminal all the same: r3-lite serve"""
 # Names of the clients in `clients.py`, which is imported only when one is asked for.
 CLIENT_NAMES = ("claude-desktop", "claude-code", "cursor", "vscode", "gemini")
 FORMATS = ("json", "jsonl", "csv", "markdown")
-PRIORITIES = ("critical", "high", "medium", "low")
 
 
 def main() -> None:

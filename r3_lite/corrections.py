@@ -24,6 +24,7 @@ _CHANGES = frozenset(
     """now nowadays moved changed switched became replaced renamed updated corrected correction new anymore
     instead""".split()
 )
+_IGNORED = STOP_WORDS | _CHANGES
 _CHANGE_PHRASES = ("no longer", "any more", "from now on", "as of")
 _MARKS = str.maketrans(dict.fromkeys(".,;:!?()", " "))
 
@@ -61,8 +62,7 @@ def _telling(content: str) -> frozenset[str]:
     plain = content.lower()
     for phrase in _CHANGE_PHRASES:
         plain = plain.replace(phrase, " ")
-    ignored = STOP_WORDS | _CHANGES
-    return frozenset(word for word in words(plain) if word not in ignored and not word.isdigit())
+    return frozenset(word for word in words(plain) if word not in _IGNORED and not word.isdigit())
 
 
 def _says_changed(content: str) -> bool:

@@ -20,6 +20,8 @@ Wording = frozenset[bytes]
 NEAR_MATCH = 0.85
 # From here on a stored text is worth showing to the caller who adds another like it.
 SIMILAR = 0.6
+# Characters of a text up to which it is compared word by word; a long document is only ever the same or another.
+MAX_COMPARED = 20_000
 
 _OPENING = re.compile(
     r"^\s*(?:(?:note\s+that|remember\s+that|please\s+remember\s+that|fyi|btw)\b\s*(?:[:,]|-(?!\S))?|"

@@ -6,6 +6,8 @@ from typing import Any
 
 from r3_lite.errors import InvalidParameters
 
+# From the most to the least important.
+PRIORITIES = ("critical", "high", "medium", "low")
 # Characters of one memory. A text of this size becomes about 6,000 vectors.
 MAX_CONTENT = 1_048_576
 MAX_METADATA = 65_536

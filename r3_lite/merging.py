@@ -18,9 +18,9 @@ from cachetools import TTLCache
 from r3_lite import history
 from r3_lite.clock import now_text
 from r3_lite.db import Database
-from r3_lite.dedupe import Wording, author_key, group, share, wording
+from r3_lite.dedupe import MAX_COMPARED, Wording, author_key, group, share, wording
 from r3_lite.errors import InvalidParameters
-from r3_lite.limits import MAX_METADATA, check_metadata
+from r3_lite.limits import MAX_METADATA, PRIORITIES, check_metadata
 from r3_lite.text import word_set
 
 # Memories that are read together.
@@ -30,15 +30,11 @@ _BATCH = 200
 _BATCH_LENGTH = 100_000
 # Seconds in which other processes, which poll for the lock, get it between two batches.
 _PAUSE = 0.01
-# Longer texts are duplicates of the same statement only, and like no other.
-_MAX_LENGTH = 20_000
 # Characters of a text that a plan keeps to show.
 EXCERPT = 300
 # How long a preview is what the next live run carries out, and how many are kept.
 PREVIEW_SECONDS = 3_600.0
 _PREVIEWS = 8
-
-_RANKS = ("critical", "high", "medium", "low")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +164,7 @@ def plan(database: Database, user_id: str, threshold: float) -> Plan:
         members.append(member)
         authors.append(author_key(author))
         wordings.append(wording(text))
-        known = word_set(text) if len(text) <= _MAX_LENGTH else ()
+        known = word_set(text) if len(text) <= MAX_COMPARED else ()
         words.append(frozenset(numbers.setdefault(word, len(numbers)) for word in known))
     found = group(wordings, authors)
     groups = tuple(
@@ -301,7 +297,7 @@ def _change(connection: apsw.Connection, user_id: str, one: Group) -> _Change | 
     ]
     (own, rank), others = rows[0], rows[1:]
     metadata, kept_apart = merged_metadata(history.from_json(own), (history.from_json(other) for other, _ in others))
-    best = min((rank, *(other for _, other in others)), key=_RANKS.index)
+    best = min((rank, *(other for _, other in others)), key=PRIORITIES.index)
     # Keys only ever come to those that the primary has.
     changes = len(metadata) > len(json.loads(own)) or best != rank
     return _Change(history.to_json(metadata), best, changes, kept_apart)

@@ -6,13 +6,12 @@ from typing import Any
 
 from r3_lite.clock import parse_time, to_text
 from r3_lite.errors import ImportFailed, InvalidParameters
-from r3_lite.limits import check_content, check_metadata
+from r3_lite.limits import PRIORITIES, check_content, check_metadata
 
 FORMAT = "r3-lite"
 # Raised when a reader of the version before would misunderstand what is written.
 VERSION = 1
 _ACTIONS = ("created", "updated", "deleted", "restored", "merged")
-_PRIORITIES = ("critical", "high", "medium", "low")
 _LAST_NUMBER = 2**53
 
 
@@ -81,7 +80,7 @@ def _version(state: Any) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise InvalidParameters("a version of its history is not an object")
     moment = parse_time(state.get("timestamp"))
-    known = state.get("action") in _ACTIONS and state.get("priority") in _PRIORITIES
+    known = state.get("action") in _ACTIONS and state.get("priority") in PRIORITIES
     content, metadata = state.get("content"), state.get("metadata")
     if not (known and moment and isinstance(content, str) and isinstance(metadata, dict)):
         raise InvalidParameters("a version of its history is not whole")

@@ -32,11 +32,11 @@ class Weights:
     """
 
     semantic: float = 0.5
-    # Share of the semantic signal that comes from the memory together with the one before it in its talk.
-    context: float = 0.6
     # The same for a note, which is no turn of a talk and has no neighbours to speak for it. More of it finds more notes
     # in English first (0.9: .61 instead of .56), and fewer in languages that the bundled model has not read.
     note_semantic: float = 0.6
+    # Share of the semantic signal that comes from the memory together with the one before it in its talk.
+    context: float = 0.6
     # The keyword index's score against the best one's, and how much of the query's words a match holds.
     keyword: float = 0.15
     coverage: float = 0.3
@@ -187,8 +187,8 @@ def rank(
 
     Cosines and BM25 are scaled by their best and added to what the query asks for besides (people, dates, time
     words); then each memory gains from its neighbours in the session and from the session's best. The sums are
-    scaled so that the best hit's score says how well it answers: the greater of its cosine and the share of the
-    query's terms it holds. Equal texts collapse into the best placed of them; ties go to the newer memory.
+    scaled so that the best hit's score says how well it answers (`_answer_quality`), after the nearest notes have got
+    a place among the first. Equal texts collapse into the best placed of them; ties go to the newer memory.
     Keyword matches are never cut by a floor, only by `threshold` (0 to 1).
     """
     records = candidates.records

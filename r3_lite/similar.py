@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from r3_lite import history
-from r3_lite.dedupe import SIMILAR, required_overlap, share
+from r3_lite.dedupe import MAX_COMPARED, SIMILAR, required_overlap, share
 from r3_lite.text import text_hash, word_set
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ _MAX_SHARING = 64
 # Telling words of a long text that are kept: complete up to 57 different words.
 _MAX_TELLING = 24
 _MAX_SIMILAR = 5
-# Characters of a text up to which it is compared word by word; a long document is only ever the same or another.
-_MAX_NEAR_LENGTH = 20_000
-_WITHOUT = f"length(content) <= {_MAX_NEAR_LENGTH} AND seq NOT IN (SELECT memory FROM telling_words)"
+_WITHOUT = f"length(content) <= {MAX_COMPARED} AND seq NOT IN (SELECT memory FROM telling_words)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ def count_same(connection: apsw.Connection, new: "NewMemory") -> int:
 
 def _telling(user_id: str, content: str) -> list[int]:
     """Return the words that a text shares at least one of with every text like it, as numbers of this user's own."""
-    if len(content) > _MAX_NEAR_LENGTH:
+    if len(content) > MAX_COMPARED:
         return []
     chosen = required_overlap(word_set(content), SIMILAR)[:_MAX_TELLING]
     return [_number(f"{user_id}\0{word}") for word in chosen]
